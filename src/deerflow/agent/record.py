@@ -1,0 +1,51 @@
+"""What a message looks like in the event log: everything a reader needs, nothing opaque."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+_SHOWN = ("uploads", "deerflow_limit", "deerflow_empty", "deerflow_refused")
+
+
+def shown(message: AnyMessage) -> dict[str, Any]:
+    """Fields of a message as clients read them: type, id, content, calls, usage, status.
+
+    Provider-private fields (signatures, thinking blocks) stay in the checkpoint alone.
+    """
+    record: dict[str, Any] = {"type": message.type, "id": message.id, "content": _content(message)}
+    if message.name:
+        record["name"] = message.name
+    if isinstance(message, AIMessage):
+        if message.tool_calls:
+            record["tool_calls"] = [
+                {"id": c["id"], "name": c["name"], "args": c["args"]} for c in message.tool_calls
+            ]
+        if message.usage_metadata:
+            record["usage_metadata"] = message.usage_metadata
+        finish = message.response_metadata.get("finish_reason")
+        if finish:
+            record["finish_reason"] = finish
+    if isinstance(message, ToolMessage):
+        record["tool_call_id"] = message.tool_call_id
+        record["status"] = message.status
+    extra = {key: message.additional_kwargs[key] for key in _SHOWN if key in message.additional_kwargs}
+    if extra:
+        record["additional_kwargs"] = extra
+    return record
+
+
+def _content(message: AnyMessage) -> Any:
+    content: Any = message.content
+    if isinstance(content, str):
+        return content
+    kept = [
+        part for part in content if isinstance(part, str) or part.get("type") in ("text", "image_url", "image")
+    ]
+    return message.text if all(isinstance(p, str) or p.get("type") == "text" for p in kept) else kept
+
+
+def visible_text(message: AnyMessage) -> str:
+    """The text that a user sees of a message, stripped."""
+    return str(message.text).strip()

@@ -1,0 +1,133 @@
+"""The state of a thread: what the checkpoint holds, with the reducer of each channel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import (
+    Annotated,
+    Any,
+    Literal,
+    NotRequired,
+    Required,
+    TypedDict,
+    get_args,
+    get_origin,
+    get_type_hints,
+)
+
+from langchain.agents import AgentState
+from langchain_core.messages import AnyMessage
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph.message import (
+    _messages_delta_reducer as messages_delta_reducer,  # pyright: ignore[reportPrivateUsage]
+)
+
+SNAPSHOT_FREQUENCY = 50
+"""Updates between message snapshots (measured best of 10–1000; the saver thins them further)."""
+
+
+class SandboxState(TypedDict, total=False):
+    """What survives of a sandbox: current virtual directory per agent."""
+
+    cwd: dict[str, str]
+
+
+class ThreadDataState(TypedDict, total=False):
+    """Virtual folders of the thread (constants today, kept for clients that read them)."""
+
+    workspace_path: str
+    uploads_path: str
+    outputs_path: str
+
+
+class UploadedFile(TypedDict):
+    """One upload: file name, virtual path, size in bytes, sha256."""
+
+    name: str
+    path: str
+    size: int
+    sha256: str
+
+
+class ViewedImage(TypedDict):
+    """An image that the model looked at: blob digest, media type, size in bytes."""
+
+    sha256: str
+    media_type: str
+    size: int
+
+
+class Todo(TypedDict):
+    """One entry of the plan."""
+
+    content: str
+    status: Literal["pending", "in_progress", "completed"]
+
+
+def merge_artifacts(old: list[str] | None, new: Sequence[str] | None) -> list[str]:
+    """Virtual paths in order of first appearance, without repeats."""
+    return list(dict.fromkeys([*(old or ()), *(new or ())]))
+
+
+def merge_mapping(
+    old: dict[str, Any] | None, new: dict[str, Any] | None
+) -> dict[str, Any]:
+    """Later keys win; a value of None removes its key."""
+    merged = {**(old or {}), **(new or {})}
+    return {key: value for key, value in merged.items() if value is not None}
+
+
+def merge_sandbox(old: SandboxState | None, new: SandboxState | None) -> SandboxState:
+    """Current directories of agents, later ones win."""
+    return {"cwd": {**(old or {}).get("cwd", {}), **(new or {}).get("cwd", {})}}
+
+
+def replace(old: Any, new: Any) -> Any:
+    """The newest write wins; several in one step keep the last (parallel tools may write)."""
+    del old
+    return new
+
+
+class ThreadState(AgentState[Any]):
+    """State of the lead agent's graph."""
+
+    messages: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]
+        list[AnyMessage],
+        DeltaChannel(messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY),
+    ]
+    sandbox: NotRequired[Annotated[SandboxState, merge_sandbox]]
+    thread_data: NotRequired[Annotated[ThreadDataState, replace]]
+    title: NotRequired[Annotated[str, replace]]
+    artifacts: NotRequired[Annotated[list[str], merge_artifacts]]
+    todos: NotRequired[Annotated[list[Todo], replace]]
+    uploaded_files: NotRequired[Annotated[list[UploadedFile], replace]]
+    viewed_images: NotRequired[Annotated[dict[str, ViewedImage], merge_mapping]]
+    files_read: NotRequired[Annotated[dict[str, str], merge_mapping]]
+    """Virtual path → sha256 of the version that the model has read (row 20)."""
+
+
+def _reducers() -> dict[str, Any]:
+    """Channel → (state, update) → state, read off the annotations of ThreadState."""
+    found: dict[str, Any] = {}
+    for name, hint in get_type_hints(ThreadState, include_extras=True).items():
+        while get_origin(hint) in (NotRequired, Required):
+            hint = get_args(hint)[0]
+        if get_origin(hint) is Annotated:
+            reducer = hint.__metadata__[-1]
+            if isinstance(reducer, DeltaChannel):
+                found[name] = lambda old, new: messages_delta_reducer(old, [new])
+            elif callable(reducer) and not isinstance(reducer, type):
+                found[name] = reducer
+    return found
+
+
+_REDUCERS = _reducers()
+
+
+def apply_update(state: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
+    """A copy of the state with an update folded in, channel by channel, as the graph would do it."""
+    merged = dict(state)
+    for key, value in update.items():
+        reducer = _REDUCERS.get(key)
+        merged[key] = reducer(merged.get(key), value) if reducer is not None else value
+    return merged
