@@ -1,0 +1,71 @@
+"""What configuration sections share: frozen, strict about keys, number types, secret names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Annotated, Any
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
+
+_SECRET = re.compile(
+    r"(^|_)(api_?key|key|token|secret|password|passwd|authorization|cookie|credentials?)$|_url$|"
+    r"^connection_string$",
+    re.IGNORECASE,
+)
+_PUBLIC = frozenset({"base_url", "token_url", "frontend_base_url"})
+
+
+def is_secret(name: str) -> bool:
+    """Whether a value under this key must not be shown.
+
+    Database and Redis URLs count, because they carry passwords; addresses of web services do not.
+    """
+    return name not in _PUBLIC and _SECRET.search(name) is not None
+
+
+def _number(value: Any) -> Any:
+    if isinstance(value, bool):  # pydantic would read true as 1
+        raise ValueError("Input should be a number, not true or false")
+    return value
+
+
+Count = Annotated[int, BeforeValidator(_number), Field(ge=0)]
+"""A whole number, 0 or more."""
+Positive = Annotated[int, BeforeValidator(_number), Field(ge=1)]
+"""A whole number, 1 or more."""
+Seconds = Annotated[float, BeforeValidator(_number), Field(gt=0)]
+"""A duration in seconds, more than 0."""
+Ratio = Annotated[float, BeforeValidator(_number), Field(ge=0, le=1)]
+"""A share between 0 and 1."""
+Money = Annotated[float, BeforeValidator(_number), Field(ge=0)]
+"""An amount in the currency that stands beside it."""
+
+
+class Section(BaseModel):
+    """One key of the YAML file: frozen, and a key it does not know is reported."""
+
+    model_config = ConfigDict(
+        frozen=True,
+        extra="forbid",
+        validate_by_alias=True,
+        validate_by_name=True,
+        protected_namespaces=(),
+        allow_inf_nan=False,
+    )
+
+    def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
+        """Show every field except secrets, so that a logged section leaks nothing."""
+        for name, value in super().__repr_args__():
+            yield name, "***" if value and name and is_secret(name) else value
+
+
+class OpenSection(Section):
+    """A section whose further keys belong to the class that `use` names."""
+
+    model_config = ConfigDict(extra="allow")
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """Keys that are not fields: keyword arguments for the constructor."""
+        return dict(self.model_extra or {})
