@@ -1,1 +1,34 @@
-"""x"""
+"""A self-hosted super agent harness: a task in, an artifact out."""
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deerflow.agent.state import ThreadState
+    from deerflow.config.schema import AppConfig
+    from deerflow.errors import DeerFlowError
+    from deerflow.models.scripted import ScriptedChatModel
+
+__version__ = "0.1.0"
+
+__all__ = ["AppConfig", "DeerFlowError", "ScriptedChatModel", "ThreadState", "__version__"]
+
+_WHERE = {
+    "AppConfig": "deerflow.config.schema",
+    "DeerFlowError": "deerflow.errors",
+    "ScriptedChatModel": "deerflow.models.scripted",
+    "ThreadState": "deerflow.agent.state",
+}
+"""Public name → module that defines it; loaded on first use, so that `import deerflow` stays cheap."""
+
+
+def __getattr__(name: str) -> Any:
+    """Load a public name from its module (PEP 562)."""
+    if name not in _WHERE:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_WHERE[name]), name)
+
+
+def __dir__() -> list[str]:
+    """The public names."""
+    return sorted(__all__)
