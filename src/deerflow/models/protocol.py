@@ -57,7 +57,10 @@ class ModelSpec:
 
 
 DeltaSink = Callable[[str, str], None]
-"""Called as sink(kind, text) with kind "text" or "reasoning", in order, never blocking."""
+"""Called as sink(kind, text), in order, never blocking, with kind "text", "reasoning" or "call".
+
+"call" carries a piece of a tool call's arguments: a sign of life for the idle limit, not to be shown.
+"""
 
 delta_sink: ContextVar[DeltaSink | None] = ContextVar("deerflow_delta_sink", default=None)
 

@@ -211,6 +211,9 @@ class ScriptedChatModel(BaseChatModel):
             if sink is not None:
                 sink(kind, word)
             yield kind, word
+        if sink is not None:
+            for call in turn.calls:
+                sink("call", call.args if isinstance(call.args, str) else json.dumps(call.args))
         if turn.error is not None:
             if words and turn.gap_ms:
                 await asyncio.sleep(turn.gap_ms / 1000)
