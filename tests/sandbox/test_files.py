@@ -1,0 +1,439 @@
+"""The file tree on the host: nothing leaves it, nothing half-written stays, nothing hangs."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import itertools
+import os
+import socket
+import stat
+import threading
+from pathlib import Path
+
+import pytest
+
+from deerflow.errors import ConflictError, DeerFlowError, PathError, SandboxError, ToolError
+from deerflow.sandbox import openat
+from deerflow.sandbox.files import FileTree
+from deerflow.sandbox.openat import Opener, open_beneath
+from deerflow.sandbox.protocol import ThreadFolders
+
+SECRET = b"host secret"
+
+
+class Home:
+    """A thread's folders beside a secret that no path may reach."""
+
+    def __init__(self, base: Path) -> None:
+        self.secret = base / "secret"
+        self.secret.mkdir()
+        (self.secret / "key").write_bytes(SECRET)
+        skills = base / "skills"
+        (skills / "pdf").mkdir(parents=True)
+        (skills / "pdf" / "SKILL.md").write_text("how to read a pdf")
+        self.folders = ThreadFolders(root=base / "t" / "user-data", skills_public=skills)
+        self.work = self.folders.workspace
+        for folder in (self.work, self.folders.uploads, self.folders.outputs):
+            folder.mkdir(parents=True)
+        self.tree = FileTree(self.folders)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+async def refused(home: Home, path: str) -> None:
+    """Reading, listing, searching and writing all refuse, and none names a host path."""
+    calls = [
+        home.tree.read(path),
+        home.tree.write(path, b"mine"),
+        home.tree.listdir(path),
+        home.tree.grep("secret", path=path),
+        home.tree.stat(path, digest=True),
+    ]
+    for call in calls:
+        with pytest.raises(PathError) as caught:
+            await call
+        assert str(home.folders.root.parent.parent) not in str(caught.value)
+        assert caught.value.cure
+    assert (home.secret / "key").read_bytes() == SECRET
+    assert sorted(entry.name for entry in home.secret.iterdir()) == ["key"]
+
+
+async def test_absolute_link_to_a_file_outside(home: Home) -> None:
+    (home.work / "key").symlink_to(home.secret / "key")
+    await refused(home, "key")
+
+
+async def test_relative_link_to_a_file_outside(home: Home) -> None:
+    (home.work / "key").symlink_to("../../../secret/key")
+    await refused(home, "key")
+
+
+async def test_linked_directory_outside(home: Home) -> None:
+    (home.work / "dir").symlink_to(home.secret)
+    (home.work / "up").symlink_to("../../../secret")
+    for name in ("dir", "up"):
+        for path in (f"{name}/key", f"{name}/new", f"{name}/deep/new"):
+            await refused(home, path)
+
+
+async def test_link_chain_and_loop(home: Home) -> None:
+    (home.work / "a").symlink_to("b")
+    (home.work / "b").symlink_to(home.secret)
+    await refused(home, "a/key")
+    (home.work / "x").symlink_to("y")
+    (home.work / "y").symlink_to("x")
+    with pytest.raises(PathError, match="too many links"):
+        await home.tree.read("x")
+
+
+async def test_magic_links_are_not_followed(home: Home) -> None:
+    (home.work / "fd").symlink_to("/proc/self/root/etc/passwd")
+    await refused(home, "fd")
+
+
+async def test_links_that_stay_inside_are_followed(home: Home) -> None:
+    (home.folders.uploads / "data.csv").write_bytes(b"1,2")
+    (home.work / "deep").mkdir()
+    (home.work / "deep" / "f").write_bytes(b"deep")
+    (home.work / "near").symlink_to("deep")
+    (home.work / "absolute").symlink_to("/mnt/user-data/uploads/data.csv")
+    (home.work / "sideways").symlink_to("../outputs")
+    assert await home.tree.read("near/f") == b"deep"
+    assert await home.tree.read("absolute") == b"1,2"
+    await home.tree.write("sideways/new/r.md", b"r")
+    assert (home.folders.outputs / "new" / "r.md").read_bytes() == b"r"
+    await home.tree.write("absolute", b"3")
+    assert (home.folders.uploads / "data.csv").read_bytes() == b"3"
+    assert (home.work / "absolute").is_symlink()
+
+
+async def test_a_link_into_the_skills_is_read_but_not_written(home: Home) -> None:
+    (home.work / "skill").symlink_to("/mnt/skills/public/pdf")
+    assert await home.tree.read("skill/SKILL.md") == b"how to read a pdf"
+    for path in ("skill/SKILL.md", "skill/new", "/mnt/skills/public/x", "/mnt/skills/public"):
+        with pytest.raises(PathError):
+            await home.tree.write(path, b"")
+    with pytest.raises(PathError, match="read-only"):
+        await home.tree.write("/mnt/skills/public/pdf/SKILL.md", b"")
+
+
+@pytest.mark.parametrize("operation", ["read", "write"])
+async def test_swapping_a_directory_for_a_link_never_leads_outside(
+    home: Home, operation: str
+) -> None:
+    """An attacker flips `d` between a folder and a link out while the tools work on `d/key`."""
+    (home.work / "d").mkdir()
+    (home.work / "d" / "key").write_bytes(b"inside")
+    stop = threading.Event()
+    door = home.work / "d"
+
+    def flip() -> None:
+        for turn in itertools.count():
+            if stop.is_set():
+                return
+            kept = home.work / f"kept{turn}"
+            for step in (
+                lambda: door.rename(kept),
+                lambda: door.symlink_to(home.secret),
+                door.unlink,
+                lambda: kept.rename(door),
+            ):
+                with contextlib.suppress(OSError):  # the writer may make the folder anew
+                    step()
+
+    attacker = threading.Thread(target=flip)
+    attacker.start()
+    done = 0
+    try:
+        for _ in range(400):
+            try:
+                if operation == "read":
+                    assert await home.tree.read("d/key") == b"inside"
+                else:
+                    await home.tree.write("d/key", b"inside")
+                done += 1
+            except PathError:
+                continue
+    finally:
+        stop.set()
+        attacker.join()
+    assert done
+    assert (home.secret / "key").read_bytes() == SECRET
+    assert sorted(entry.name for entry in home.secret.iterdir()) == ["key"]
+
+
+async def test_swapping_a_file_for_a_link_never_leads_outside(home: Home) -> None:
+    (home.work / "f").write_bytes(b"inside")
+    (home.work / "out").symlink_to(home.secret / "key")
+    stop = threading.Event()
+
+    def flip() -> None:
+        while not stop.is_set():
+            os.rename(home.work / "f", home.work / "kept")
+            os.rename(home.work / "out", home.work / "f")
+            os.rename(home.work / "f", home.work / "out")
+            os.rename(home.work / "kept", home.work / "f")
+
+    attacker = threading.Thread(target=flip)
+    attacker.start()
+    try:
+        for _ in range(400):
+            try:
+                assert await home.tree.read("f") == b"inside"
+            except PathError:
+                continue
+    finally:
+        stop.set()
+        attacker.join()
+
+
+def test_the_kernel_refuses_to_leave(home: Home) -> None:
+    (home.work / "link").symlink_to("..")
+    fd = os.open(home.work, os.O_PATH)
+    try:
+        for path in ("..", "/etc/passwd", "link/outputs"):
+            with pytest.raises(OSError, match="cross-device"):
+                open_beneath(fd, path, os.O_RDONLY)
+    finally:
+        os.close(fd)
+
+
+async def test_the_walk_alone_is_as_safe(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Kernels without openat2 take the walk for every path."""
+
+    def missing(directory: int, path: str, flags: int) -> int:
+        raise OSError(38, "no openat2")
+
+    monkeypatch.setattr(openat, "open_beneath", missing)
+    (home.work / "a" / "b").mkdir(parents=True)
+    (home.work / "a" / "b" / "f").write_bytes(b"deep")
+    (home.work / "dir").symlink_to(home.secret)
+    assert await home.tree.read("a/b/f") == b"deep"
+    with pytest.raises(PathError, match="does not exist"):
+        await home.tree.read("a/x/f")
+    await refused(home, "dir/key")
+
+
+async def test_special_files_are_refused_without_waiting(home: Home) -> None:
+    os.mkfifo(home.work / "fifo")
+    with socket.socket(socket.AF_UNIX) as listener:
+        directory = os.open(home.work, os.O_PATH)
+        listener.bind(f"/proc/self/fd/{directory}/socket")
+        os.close(directory)
+        for name in ("fifo", "socket"):
+            with pytest.raises(PathError, match="not a"):
+                await asyncio.wait_for(home.tree.read(name), 5)
+            with pytest.raises(PathError, match="not a regular file"):
+                await asyncio.wait_for(home.tree.write(name, b"x"), 5)
+    assert await asyncio.wait_for(home.tree.grep("x"), 5) == []
+    assert [info.path[-4:] for info in await home.tree.listdir("")] == ["fifo", "cket"]
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="device nodes need root")
+async def test_devices_are_refused(home: Home) -> None:
+    os.mknod(home.work / "zero", stat.S_IFCHR | 0o666, os.makedev(1, 5))
+    with pytest.raises(PathError, match="device"):
+        await home.tree.read("zero")
+
+
+async def test_writes_are_atomic_and_keep_the_mode(home: Home) -> None:
+    script = home.work / "run.sh"
+    script.write_bytes(b"old")
+    script.chmod(0o750)
+    held = script.open("rb")
+    info = await home.tree.write("run.sh", b"new")
+    with held:
+        assert held.read() == b"old"
+    assert script.read_bytes() == b"new"
+    assert stat.S_IMODE(script.stat().st_mode) == 0o750
+    assert info.sha256 == hashlib.sha256(b"new").hexdigest()
+    assert info.path == "/mnt/user-data/workspace/run.sh"
+    assert os.listdir(home.work) == ["run.sh"]
+    await home.tree.write("plain", b"")
+    assert stat.S_IMODE((home.work / "plain").stat().st_mode) == 0o644
+
+
+async def test_set_uid_bits_do_not_survive(home: Home) -> None:
+    tool = home.work / "tool"
+    tool.write_bytes(b"old")
+    tool.chmod(0o4755)
+    await home.tree.write("tool", b"new")
+    assert stat.S_IMODE(tool.stat().st_mode) == 0o755
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="chown needs root")
+async def test_what_is_made_belongs_to_the_sandbox(tmp_path: Path) -> None:
+    folders = ThreadFolders(root=tmp_path / "user-data")
+    tree = FileTree(folders, (61007, 61008))
+    await tree.prepare()
+    await tree.write("a/b/c.txt", b"x")
+    await tree.write("a/b/c.txt", b"y")
+    made = [folders.workspace, folders.outputs, folders.uploads]
+    made += [folders.workspace / name for name in ("a", "a/b", "a/b/c.txt")]
+    assert {(path.stat().st_uid, path.stat().st_gid) for path in made} == {(61007, 61008)}
+    assert folders.root.stat().st_uid == 0
+
+
+async def test_a_failed_write_leaves_the_old_file_alone(home: Home) -> None:
+    tree = FileTree(home.folders, max_bytes=10)
+    await tree.write("f", b"0123456789")
+    with pytest.raises(SandboxError, match="10 are allowed"):
+        await tree.write("f", b"0123456789a")
+    (home.work / "dir").mkdir()
+    with pytest.raises(PathError, match="is a directory"):
+        await tree.write("dir", b"x")
+    with pytest.raises(PathError, match="not a directory"):
+        await tree.write("f/below", b"x")
+    assert (home.work / "f").read_bytes() == b"0123456789"
+    assert sorted(os.listdir(home.work)) == ["dir", "f"]
+
+
+async def test_a_full_disk_is_told_and_leaves_nothing(home: Home) -> None:
+    import resource  # noqa: PLC0415 - only this test limits the process
+
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, hard))
+    try:
+        with pytest.raises(SandboxError, match="no space left"):
+            await home.tree.write("big", b"x" * 10_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert os.listdir(home.work) == []
+
+
+async def test_expected_version(home: Home) -> None:
+    first = await home.tree.write("f", b"1")
+    assert first.sha256 is not None
+    await home.tree.write("f", b"2", expect_sha256=first.sha256)
+    with pytest.raises(ConflictError, match="has changed"):
+        await home.tree.write("f", b"3", expect_sha256=first.sha256)
+    with pytest.raises(ConflictError):
+        await home.tree.write("missing", b"3", expect_sha256=first.sha256)
+    assert (home.work / "f").read_bytes() == b"2"
+    assert not (home.work / "missing").exists()
+
+
+async def test_huge_files_are_read_in_slices(home: Home) -> None:
+    with (home.work / "huge").open("wb") as file:
+        file.seek(5 << 30)
+        file.write(b"end")
+    with pytest.raises(PathError, match="too many to read at once"):
+        await home.tree.read("huge")
+    assert await home.tree.read("huge", offset=5 << 30) == b"end"
+    assert await home.tree.read("huge", offset=(5 << 30) + 1, length=1) == b"n"
+    assert await home.tree.read("huge", offset=6 << 30, length=10) == b""
+
+
+async def test_names_of_every_script_and_undecodable_ones(home: Home) -> None:
+    for name in ("范围 — 结论.txt", "🦌 報告.md", "a b'\"$(x).txt", "back\\slash"):
+        path = f"/mnt/user-data/workspace/{name}"
+        await home.tree.write(path, name.encode())
+        assert await home.tree.read(path) == name.encode()
+        assert path in [info.path for info in await home.tree.listdir("")]
+    with open(os.fsencode(home.work) + b"/b\xe9", "wb"):
+        pass
+    listed = [info.path for info in await home.tree.listdir("")]
+    assert "/mnt/user-data/workspace/b\\xe9" in listed
+    "".join(listed).encode()
+    with pytest.raises(PathError, match="too long"):
+        await home.tree.write("界" * 100, b"")
+
+
+async def test_stat(home: Home) -> None:
+    assert await home.tree.stat("none") is None
+    assert await home.tree.stat("none/none") is None
+    await home.tree.write("f", b"abc")
+    assert await home.tree.stat("f/none") is None
+    info = await home.tree.stat("f", digest=True)
+    assert info is not None
+    assert (info.kind, info.size, info.sha256) == ("file", 3, hashlib.sha256(b"abc").hexdigest())
+    (home.work / "broken").symlink_to("nowhere")
+    assert await home.tree.stat("broken") is None
+
+
+async def test_folders_that_nobody_made_yet_are_empty(tmp_path: Path) -> None:
+    tree = FileTree(ThreadFolders(root=tmp_path / "none"))
+    assert await tree.listdir("") == []
+    assert await tree.glob("**/*") == []
+    assert await tree.grep("x") == []
+    info = await tree.stat("/mnt/user-data/outputs")
+    assert info is not None
+    assert info.kind == "dir"
+    assert not (tmp_path / "none").exists()
+    await tree.write("/mnt/user-data/outputs/a/b.md", b"x")
+    assert (tmp_path / "none" / "outputs" / "a" / "b.md").read_bytes() == b"x"
+
+
+async def test_half_written_files_are_not_listed(home: Home) -> None:
+    (home.work / ".deerflow-tmp-0").write_bytes(b"x")
+    assert await home.tree.listdir("") == []
+    assert await home.tree.glob("*") == []
+
+
+async def test_closed_files_say_so(home: Home) -> None:
+    if os.geteuid() == 0:
+        pytest.skip("root opens everything")
+    (home.work / "closed").write_bytes(b"x")
+    (home.work / "closed").chmod(0)
+    with pytest.raises(PathError, match="may not be opened"):
+        await home.tree.read("closed")
+
+
+async def test_a_runaway_pattern_is_stopped(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("deerflow.sandbox.search.MAX_SECONDS", 0.3)
+    await home.tree.write("a", b"a" * 100 + b"!")
+    with pytest.raises(ToolError, match="stopped|too long"):
+        await asyncio.wait_for(home.tree.grep(r"^(a|a?)+$|^(a|aa)+b"), 20)
+
+
+async def test_the_loop_stays_free_while_files_are_searched(home: Home) -> None:
+    for number in range(300):
+        (home.work / f"f{number}").write_bytes(b"line\n" * 200)
+    ticks = 0
+
+    async def tick() -> None:
+        nonlocal ticks
+        while True:
+            ticks += 1
+            await asyncio.sleep(0)
+
+    ticker = asyncio.create_task(tick())
+    assert len(await home.tree.grep("line$", limit=50_000)) == 50_000
+    ticker.cancel()
+    assert ticks > 10
+
+
+async def test_no_descriptor_is_left_open(home: Home) -> None:
+    (home.work / "out").symlink_to(home.secret)
+    (home.work / "in").symlink_to("/mnt/user-data/outputs")
+    await home.tree.write("a/b", b"x")
+
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
+
+    await home.tree.read("a/b")
+    before = descriptors()
+    for path in ("a/b", "a", "none", "none/none", "a/b/c", "out/key", "in/x", "/mnt", "/etc/x"):
+        for call in (
+            home.tree.read(path),
+            home.tree.stat(path, digest=True),
+            home.tree.listdir(path),
+            home.tree.grep("x", path=path),
+            home.tree.write(path, b"x"),
+        ):
+            try:
+                await call
+            except DeerFlowError:
+                continue
+    assert descriptors() == before
+
+
+def test_opener_gives_no_place_for_bare_directories(home: Home) -> None:
+    opener = Opener(home.folders)
+    with pytest.raises(PathError, match="only holds"), opener.spot(opener.paths.resolve("/mnt")):
+        pass
