@@ -1,0 +1,88 @@
+"""Row 7: the date as volatile text after the cached prefix; the system prompt stays byte-stable."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from datetime import UTC, date, datetime
+from typing import Any
+
+from langchain_core.messages import AnyMessage
+
+from deerflow.agent.context import RunContext
+from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
+from deerflow.middlewares.delimiters import REMINDER_TAG, after, block
+from deerflow.middlewares.requests import is_request, last_request
+
+MARK = "deerflow_date"
+"""additional_kwargs of a request: the day on which it was made, ISO 8601."""
+
+_DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
+
+
+def local_now() -> datetime:
+    """The present moment in the machine's time zone."""
+    return datetime.now(UTC).astimezone()
+
+
+class DynamicContextMiddleware(Middleware):
+    """Notes the day on a request when it is a new one; a note reads the same on every turn.
+
+    Args:
+        now: the clock; its zone decides what day it is.
+    """
+
+    def __init__(self, *, now: Callable[[], datetime] = local_now) -> None:
+        self._now = now
+
+    async def start(self, state: dict[str, Any], run: RunContext) -> dict[str, Any] | None:
+        """Note the day on the request."""
+        messages: list[AnyMessage] = state["messages"]
+        index = last_request(messages)
+        if index < 0 or not messages[index].id:
+            return None
+        request = messages[index]
+        today = self._now().date()
+        run.scratch[DynamicContextMiddleware] = today
+        extra = {k: v for k, v in request.additional_kwargs.items() if k != MARK}
+        if _last_noted(messages[:index]) != today:
+            extra[MARK] = today.isoformat()
+        if extra == request.additional_kwargs:
+            return None
+        return {"messages": [request.model_copy(update={"additional_kwargs": extra})]}
+
+    async def model(self, call: ModelCall, next_: ModelNext) -> ModelReply:
+        """Render the notes; without any (compacted away) the day goes after the newest request."""
+        messages = list(call.messages)
+        noted = False
+        for index, message in enumerate(messages):
+            day = _noted(message)
+            if day is not None:
+                messages[index] = after(message, _rendered(day))
+                noted = True
+        newest = last_request(messages)
+        if not noted and newest >= 0:
+            day = call.run.scratch.setdefault(DynamicContextMiddleware, self._now().date())
+            messages[newest] = after(messages[newest], _rendered(day))
+        return await next_(call.with_(messages=messages))
+
+
+def _noted(message: AnyMessage) -> date | None:
+    value = message.additional_kwargs.get(MARK)
+    if not isinstance(value, str) or not is_request(message):
+        return None
+    try:
+        return date.fromisoformat(value)
+    except ValueError:
+        return None
+
+
+def _last_noted(messages: Sequence[AnyMessage]) -> date | None:
+    for message in reversed(messages):
+        day = _noted(message)
+        if day is not None:
+            return day
+    return None
+
+
+def _rendered(day: date) -> str:
+    return block(REMINDER_TAG, f"Today is {_DAYS[day.weekday()]}, {day.isoformat()}.")
