@@ -41,12 +41,13 @@ class ThreadDataState(TypedDict, total=False):
 
 
 class UploadedFile(TypedDict):
-    """One upload: file name, virtual path, size in bytes, sha256."""
+    """One upload: file name, virtual path, size in bytes, sha256, modification time in ns (spares hashing it again)."""
 
     name: str
     path: str
     size: int
     sha256: str
+    modified: NotRequired[int]
 
 
 class ViewedImage(TypedDict):
