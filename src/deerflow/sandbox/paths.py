@@ -9,13 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from deerflow.errors import PathError
-from deerflow.sandbox.protocol import ThreadFolders
+from deerflow.sandbox.protocol import (
+    OUTPUTS,
+    SKILLS,
+    UPLOADS,
+    USER_DATA,
+    WORKSPACE,
+    ThreadFolders,
+)
 
-USER_DATA = "/mnt/user-data"
-WORKSPACE = f"{USER_DATA}/workspace"
-UPLOADS = f"{USER_DATA}/uploads"
-OUTPUTS = f"{USER_DATA}/outputs"
-SKILLS = "/mnt/skills"
 SKILLS_PUBLIC = f"{SKILLS}/public"
 SKILLS_CUSTOM = f"{SKILLS}/custom"
 

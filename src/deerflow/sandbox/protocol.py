@@ -11,6 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, Protocol, runtime_checkable
 
+USER_DATA = "/mnt/user-data"
+WORKSPACE = f"{USER_DATA}/workspace"
+UPLOADS = f"{USER_DATA}/uploads"
+OUTPUTS = f"{USER_DATA}/outputs"
+SKILLS = "/mnt/skills"
+
 Level = Literal["bwrap", "landlock", "host", "memory"]
 """What isolates: bubblewrap with everything, Landlock + seccomp + rlimits, nothing, or no process at all."""
 
