@@ -7,7 +7,7 @@ from typing import Any, Literal
 from pydantic import Field, field_validator, model_validator
 
 from deerflow.config.models import rename
-from deerflow.config.section import Count, Positive, Ratio, Seconds, Section
+from deerflow.config.section import Count, Positive, Ratio, Seconds, Section, mapping
 
 
 class SubagentTokenBudgetConfig(Section):
@@ -169,7 +169,7 @@ class SummarizationConfig(Section):
     @field_validator("trigger", mode="before")
     @classmethod
     def _one_or_many(cls, value: Any) -> Any:
-        return [value] if isinstance(value, dict) else value  # pyright: ignore[reportUnknownVariableType]
+        return value if mapping(value) is None else [value]
 
 
 class MemoryBackendConfig(Section):
@@ -223,12 +223,13 @@ class MemoryConfig(Section):
     @classmethod
     def _older_place(cls, value: Any) -> Any:
         """The first 2.x files have the keys of backend_config beside `enabled`."""
-        if not isinstance(value, dict):
+        given = mapping(value)
+        if given is None:
             return value
-        raw: dict[str, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType]
+        raw = dict(given)
         backend = raw.get("backend_config")
         moved = {key: raw.pop(key) for key in _OLDER_MEMORY_KEYS if key in raw}
-        if moved and (backend is None or isinstance(backend, dict)):
+        if moved and (backend is None or mapping(backend) is not None):
             raw["backend_config"] = {**moved, **(backend or {})}
         return raw
 

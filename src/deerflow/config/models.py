@@ -6,7 +6,16 @@ from typing import Any
 
 from pydantic import Field, model_validator
 
-from deerflow.config.section import Count, Money, OpenSection, Positive, Ratio, Seconds, Section
+from deerflow.config.section import (
+    Count,
+    Money,
+    OpenSection,
+    Positive,
+    Ratio,
+    Seconds,
+    Section,
+    mapping,
+)
 
 
 class TokenUsageConfig(Section):
@@ -102,16 +111,6 @@ class ModelConfig(OpenSection):
         default=None, description="Seconds between two bytes; null = llm_call's."
     )
 
-    @model_validator(mode="after")
-    def _has_a_class(self) -> ModelConfig:
-        if not self.use and not self.model:
-            raise ValueError("either `use` or `model` is needed")
-        if not self.use and ":" not in (self.model or "") and not self.base_url:
-            raise ValueError(
-                "without `use`, `model` needs its provider in front (openai:gpt-5) or a `base_url`"
-            )
-        return self
-
 
 class CircuitBreakerConfig(Section):
     """`circuit_breaker`: when a failing model is left alone."""
@@ -148,9 +147,10 @@ class LlmCallConfig(Section):
 
 def rename(value: Any, names: dict[str, str]) -> Any:
     """A copy of a raw section with old key names replaced; the new name wins when both stand."""
-    if not isinstance(value, dict):
+    given = mapping(value)
+    if given is None:
         return value
-    raw: dict[str, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType]
+    raw = dict(given)
     for old, new in names.items():
         if old in raw:
             moved = raw.pop(old)

@@ -117,7 +117,7 @@ class SandboxConfig(Section):
     @field_validator("uid_range")
     @classmethod
     def _uid_range(cls, value: str) -> str:
-        match = re.fullmatch(r"\s*(\d+)\s*[-–]\s*(\d+)\s*", value)  # noqa: RUF001
+        match = re.fullmatch(r"\s*(\d+)\s*[-–]\s*(\d+)\s*", value)
         if match is None or not 0 < int(match[1]) <= int(match[2]) < 2**31:
             raise ValueError("expected FIRST-LAST, two user ids above 0, such as 61000-61999")
         return f"{int(match[1])}-{int(match[2])}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from typing import Annotated, Any
+from typing import Annotated, Any, cast
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
@@ -14,6 +14,11 @@ _SECRET = re.compile(
     re.IGNORECASE,
 )
 _PUBLIC = frozenset({"base_url", "token_url", "frontend_base_url"})
+
+
+def mapping(value: Any) -> dict[str, Any] | None:
+    """The value when it is a mapping, else None."""
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else None
 
 
 def is_secret(name: str) -> bool:
@@ -26,7 +31,7 @@ def is_secret(name: str) -> bool:
 
 def _number(value: Any) -> Any:
     if isinstance(value, bool):  # pydantic would read true as 1
-        raise ValueError("Input should be a number, not true or false")
+        raise ValueError("Input should be a number")
     return value
 
 

@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from pydantic import Field, model_validator
 
-from deerflow.config.section import Count, OpenSection, Positive, Ratio, Section
+from deerflow.config.section import Count, OpenSection, Positive, Ratio, Section, mapping
 
 
 class ToolConfig(OpenSection):
@@ -66,14 +66,15 @@ class ToolOutputConfig(Section):
     @classmethod
     def _plain_numbers(cls, value: Any) -> Any:
         """2.x files may give an override as a number of characters."""
-        if isinstance(value, dict) and isinstance(value.get("tool_overrides"), dict):  # pyright: ignore[reportUnknownMemberType]
-            raw: dict[str, Any] = dict(value)  # pyright: ignore[reportUnknownArgumentType]
-            raw["tool_overrides"] = {
-                name: {"externalize_min_chars": item} if isinstance(item, int) else item
-                for name, item in raw["tool_overrides"].items()
-            }
-            return raw
-        return value  # pyright: ignore[reportUnknownVariableType]
+        raw = mapping(value)
+        overrides = mapping(raw.get("tool_overrides")) if raw else None
+        if raw is None or overrides is None:
+            return value
+        plain = {
+            name: {"externalize_min_chars": item} if isinstance(item, int) else item
+            for name, item in overrides.items()
+        }
+        return {**raw, "tool_overrides": plain}
 
 
 class SuggestionsConfig(Section):

@@ -1,0 +1,85 @@
+"""Checks that need more than one section: names that must exist, keys that need each other."""
+
+from __future__ import annotations
+
+from deerflow.config.document import Path
+from deerflow.config.report import Report
+from deerflow.config.schema import AppConfig, ModelConfig
+from deerflow.config.structure import nearest
+from deerflow.config.unused import UNUSED
+
+
+def check(config: AppConfig, report: Report) -> None:
+    """Add an error for each broken reference and a warning for each key without effect."""
+    _unique(config, report)
+    _has_class(config.models, report)
+    names = [model.name for model in config.models]
+    for path, name in _model_names(config):
+        if name not in names:
+            near = nearest(name, names)
+            hint = f"did you mean {near}?" if near else f"configured: {', '.join(names) or 'none'}"
+            report.error(path, f"no model is called {name!r}; {hint}")
+    if config.database.backend == "postgres" and not config.database.postgres_url:
+        report.error(("database", "postgres_url"), "is needed by `backend: postgres`")
+    if config.guardrails.enabled and config.guardrails.provider is None:
+        report.error(("guardrails", "provider"), "is needed while guardrails are enabled")
+    _unused(config, report)
+
+
+def _unique(config: AppConfig, report: Report) -> None:
+    for key, entries in (("models", config.models), ("tools", config.tools)):
+        seen: dict[str, int] = {}
+        for index, entry in enumerate(entries):
+            if entry.name in seen:
+                report.error(
+                    (key, index, "name"),
+                    f"{entry.name!r} is already the name of {key}[{seen[entry.name]}]",
+                )
+            seen.setdefault(entry.name, index)
+
+
+def _has_class(models: tuple[ModelConfig, ...], report: Report) -> None:
+    for index, model in enumerate(models):
+        if not model.use and not model.model:
+            report.error(("models", index), "either `use` or `model` is needed")
+        elif not model.use and ":" not in (model.model or "") and not model.base_url:
+            report.error(
+                ("models", index, "model"),
+                "without `use` it needs its provider in front (openai:gpt-5) or a `base_url`",
+            )
+
+
+def _model_names(config: AppConfig) -> list[tuple[Path, str]]:
+    found: list[tuple[Path, str | None]] = [
+        (("suggestions", "model_name"), config.suggestions.model_name),
+        (("input_polish", "model_name"), config.input_polish.model_name),
+        (("title", "model_name"), config.title.model_name),
+        (("summarization", "model_name"), config.summarization.model_name),
+        (("memory", "backend_config", "model_name"), config.memory.backend_config.model_name),
+        (
+            ("skill_evolution", "moderation_model_name"),
+            config.skill_evolution.moderation_model_name,
+        ),
+    ]
+    for index, model in enumerate(config.models):
+        found += [
+            (("models", index, "fallbacks", place), name)
+            for place, name in enumerate(model.fallbacks)
+        ]
+    for kind in ("agents", "custom_agents"):
+        for key, agent in getattr(config.subagents, kind).items():
+            if agent.model != "inherit":  # 2.x writes this for "the lead's"
+                found.append((("subagents", kind, key, "model"), agent.model))
+    return [(path, name) for path, name in found if name is not None]
+
+
+def _unused(config: AppConfig, report: Report) -> None:
+    default = AppConfig()
+    for dotted, reason in UNUSED.items():
+        path: Path = tuple(dotted.split("."))
+        ours: object = config
+        theirs: object = default
+        for step in path:
+            ours, theirs = getattr(ours, str(step)), getattr(theirs, str(step))
+        if ours != theirs:
+            report.warn(path, f"no effect: {reason}")

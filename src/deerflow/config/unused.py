@@ -1,0 +1,62 @@
+"""Keys that a 2.x file may hold and that have no effect here, each with the reason.
+
+The list may only shrink: a part that begins to read a key takes it out.
+"""
+
+from __future__ import annotations
+
+_CONTAINER = "containers are not supported; the local sandbox isolates without them"
+_LATER = "not supported yet"
+
+UNUSED: dict[str, str] = {
+    "logging.enhance": _LATER,
+    "plugins": _LATER,
+    "max_recursion_limit": "runs are limited by model turns: use max_turns",
+    "tool_search": _LATER,
+    "suggestions": _LATER,
+    "input_polish": _LATER,
+    "loop_detection.max_tracked_threads": "each run keeps its own record",
+    "tool_progress": "loop_detection measures progress: use loop_detection",
+    "verify": _LATER,
+    "sandbox.image": _CONTAINER,
+    "sandbox.port": _CONTAINER,
+    "sandbox.replicas": _CONTAINER,
+    "sandbox.overflow_policy": _CONTAINER,
+    "sandbox.acquire_timeout": _CONTAINER,
+    "sandbox.burst_limit": _CONTAINER,
+    "sandbox.container_prefix": _CONTAINER,
+    "sandbox.idle_timeout": _CONTAINER,
+    "sandbox.health_check_skip_seconds": _CONTAINER,
+    "sandbox.ownership": _CONTAINER,
+    "sandbox.auto_start": _CONTAINER,
+    "sandbox.provisioner_url": _CONTAINER,
+    "sandbox.provisioner_api_key": _CONTAINER,
+    "sandbox.mounts": "the sandbox shows the thread's own folders only; upload the files",
+    "subagents": _LATER,
+    "batch": _LATER,
+    "acp_agents": _LATER,
+    "skills": _LATER,
+    "skill_scan": _LATER,
+    "skill_evolution": _LATER,
+    "summarization": _LATER,
+    "memory": _LATER,
+    "agents_api": _LATER,
+    "agent_storage": _LATER,
+    "database.checkpoint_channel_mode": "messages are always stored as deltas",
+    "database.checkpoint_cache": _LATER,
+    "checkpointer": "use database",
+    "dedupe_storage": _LATER,
+    "run_events.backend": "the event log is always durable",
+    "stream_bridge": "events reach other processes through the database",
+    "runtime": _LATER,
+    "run_ownership": "use runtime.lease_seconds",
+    "scheduler": _LATER,
+    "mcp_tasks": _LATER,
+    "channel_connections": _LATER,
+    "channels": _LATER,
+    "guardrails": _LATER,
+    "authorization": _LATER,
+    "auth": _LATER,
+    "telemetry": _LATER,
+}
+"""Dotted key → why it has no effect. Reported only when it differs from the default."""
