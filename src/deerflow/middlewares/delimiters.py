@@ -65,7 +65,8 @@ def escape(text: str, *, strict: bool = False) -> str:
             return match[0]
         return "&lt;" + match[0][1:]
 
-    return _TAG.sub(harmless, text)
+    safe = _TAG.sub(harmless, text)
+    return text if safe == text else safe
 
 
 def _name(match: re.Match[str]) -> str:

@@ -7,7 +7,7 @@ from typing import Any
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware
 from deerflow.agent.state import ThreadDataState
-from deerflow.sandbox.paths import OUTPUTS, UPLOADS, WORKSPACE
+from deerflow.sandbox.protocol import OUTPUTS, UPLOADS, WORKSPACE
 
 FOLDERS = ThreadDataState(workspace_path=WORKSPACE, uploads_path=UPLOADS, outputs_path=OUTPUTS)
 

@@ -16,7 +16,7 @@ from deerflow.agent.hooks import Middleware, ToolNext, ToolResult
 from deerflow.config.schema import ToolOutputConfig
 from deerflow.errors import SandboxError
 from deerflow.middlewares.results import rewrite
-from deerflow.sandbox.paths import WORKSPACE
+from deerflow.sandbox.protocol import WORKSPACE
 
 SPILL = "deerflow_spill"
 """additional_kwargs of a result: virtual path of the file that holds the whole of it."""
@@ -116,10 +116,12 @@ def _part_text(part: Any) -> str:
 
 
 def _cut(text: str, limits: _Limits, note: str) -> str:
+    """Head and tail; the note stands after both, outside a frame that row 22 put around the text."""
     head = text[: limits.head]
     tail = text[len(text) - limits.tail :] if limits.tail else ""
     left_out = len(text) - len(head) - len(tail)
-    return f"{head}\n\n[{left_out:,} of {len(text):,} characters left out. {note}]\n\n{tail}"
+    gap = f"[… {left_out:,} of {len(text):,} characters left out here …]"
+    return f"{head}\n\n{gap}\n\n{tail}\n\n[{note}]"
 
 
 def _replaced(message: ToolMessage, text: str, extra: dict[str, Any]) -> ToolMessage:

@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -18,7 +18,7 @@ from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
 from deerflow.agent.state import UploadedFile
 from deerflow.middlewares.delimiters import UPLOADS_TAG, before, block, one_line
 from deerflow.middlewares.requests import is_request, last_request
-from deerflow.sandbox.paths import UPLOADS
+from deerflow.sandbox.protocol import UPLOADS
 
 LISTED = 10
 """Files that a request names; the rest are counted."""
@@ -33,6 +33,7 @@ TOTAL = "uploads_total"
 """additional_kwargs of a request: number of new files."""
 
 _HEAD = 65_536
+_CHUNK = 1 << 20
 _HEADINGS = 8
 _HEADING = re.compile(r"^#{1,3}[ \t]+(\S.*?)[ \t#]*$", re.MULTILINE)
 _OUTLINED = (".md", ".markdown", ".txt", ".rst")
@@ -134,18 +135,20 @@ def _facts(root: int, name: str, old: UploadedFile | None) -> tuple[UploadedFile
         handle = os.open(name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=root)
     except OSError:
         return None, []
-    with os.fdopen(handle, "rb") as stream:
+    try:
         facts = os.fstat(handle)
         if not stat.S_ISREG(facts.st_mode):
             return None, []
-        if old is not None and (old["size"], old.get("modified")) == (
-            facts.st_size,
-            facts.st_mtime_ns,
-        ):
+        if old is not None and _unchanged(old, facts):
             return old, []
-        head = stream.read(_HEAD)
+        head = os.read(handle, _HEAD)
         digest = hashlib.sha256(head)
-        _feed(stream.read, digest.update)
+        while chunk := os.read(handle, _CHUNK):
+            digest.update(chunk)
+    except OSError:
+        return None, []
+    finally:
+        os.close(handle)
     path = f"{UPLOADS}/{_storable(name)}"
     file = UploadedFile(
         name=_storable(name),
@@ -157,9 +160,8 @@ def _facts(root: int, name: str, old: UploadedFile | None) -> tuple[UploadedFile
     return file, _outline(name, head)
 
 
-def _feed(read: Callable[[int], bytes], take: Callable[[bytes], object]) -> None:
-    while chunk := read(1 << 20):
-        take(chunk)
+def _unchanged(old: UploadedFile, facts: os.stat_result) -> bool:
+    return (old["size"], old.get("modified")) == (facts.st_size, facts.st_mtime_ns)
 
 
 def _outline(name: str, head: bytes) -> list[str]:

@@ -1,0 +1,25 @@
+"""Row 1: folders by virtual name, nothing on disk."""
+
+from pathlib import Path
+
+from fakes.rows import run_context, started, user
+
+from deerflow.middlewares.thread_data import FOLDERS, ThreadDataMiddleware
+
+
+async def test_state_names_the_three_virtual_folders_once() -> None:
+    run = run_context()
+    state = await started([ThreadDataMiddleware()], {"messages": [user("hi")]}, run)
+    assert state["thread_data"] == {
+        "workspace_path": "/mnt/user-data/workspace",
+        "uploads_path": "/mnt/user-data/uploads",
+        "outputs_path": "/mnt/user-data/outputs",
+    }
+    assert await ThreadDataMiddleware().start(state, run) is None
+
+
+async def test_a_plain_answer_leaves_no_folder(tmp_path: Path) -> None:
+    run = run_context(tmp_path / "user-data")
+    await ThreadDataMiddleware().start({"messages": [user("hi")], "thread_data": {}}, run)
+    assert list(tmp_path.iterdir()) == []
+    assert str(tmp_path) not in str(FOLDERS)
