@@ -19,7 +19,7 @@ _WHERE = {
     "ScriptedChatModel": "deerflow.models.scripted",
     "ThreadState": "deerflow.agent.state",
 }
-"""Public name → module that defines it; loaded on first use, so that `import deerflow` stays cheap."""
+"""Public name → module that defines it; loaded on first use: `import deerflow` stays cheap."""
 
 
 def __getattr__(name: str) -> Any:
