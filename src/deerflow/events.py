@@ -49,9 +49,7 @@ class Event:
     payload: dict[str, Any]
 
 
-RunStatus = Literal[
-    "pending", "running", "success", "error", "interrupted", "timeout", "cancelled"
-]
+RunStatus = Literal["pending", "running", "success", "error", "interrupted", "timeout", "cancelled"]
 OutcomeKind = Literal[
     "answered", "empty", "deliverable_missing", "waiting_for_human", "limit_reached"
 ]

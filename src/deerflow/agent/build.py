@@ -49,8 +49,11 @@ class AgentParts:
 
 def build_agent(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any]:
     """The compiled graph. Building costs about 30 ms; callers keep one per configuration signature."""
-    chain = Chain(parts.rows, context=parts.context)
-    return create_agent(
+    wrapped = any(
+        type(m).awrap_tool_call is not AgentMiddleware.awrap_tool_call for m in parts.extra
+    )
+    chain = Chain(parts.rows, context=parts.context, direct=not wrapped)
+    graph = create_agent(
         parts.model,
         list(parts.tools),
         system_prompt=parts.system,
@@ -58,8 +61,9 @@ def build_agent(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any]:
         state_schema=ThreadState,
         context_schema=RunContext,
         checkpointer=parts.saver,
-        name=parts.name,
     )
+    graph.name = parts.name  # create_agent(name=…) would also put it into every AI message
+    return graph
 
 
 def graph_steps(max_turns: int, extra: int = 0) -> int:

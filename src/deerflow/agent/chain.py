@@ -53,6 +53,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
         rows: the rows, the two journal rows among them.
         context: makes the RunContext when the graph runs under someone else's runner (LangGraph Server); takes the
             LangGraph runtime.
+        direct: call tools directly; False when third-party middlewares wrap tool calls nearer to the tool.
     """
 
     state_schema = ThreadState
@@ -62,6 +63,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
         rows: Sequence[Middleware],
         *,
         context: Callable[[Any], RunContext] | None = None,
+        direct: bool = True,
     ) -> None:
         super().__init__()
         langsmith.set_runtime_overrides(aio_to_thread=_inline)
@@ -70,7 +72,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
         self._models = [r.model for r in rows if _overrides(r, "model")]
         self._tools = [r.tool for r in rows if _overrides(r, "tool")]
         self._finishes = [r.finish for r in rows if _overrides(r, "finish")]
-        self._execute = Executor()
+        self._execute: Callable[..., Awaitable[ToolResult]] = Executor() if direct else _hand_on
         self.tools = [tool for row in rows for tool in row.tools]
 
     # ---- model ----------------------------------------------------------------------------------------------
@@ -187,6 +189,10 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
         return self._context(runtime)
 
 
+async def _hand_on(request: ToolCallRequest, handler: ToolHandler) -> ToolResult:
+    return await handler(request)
+
+
 async def _through(
     hook: Callable[..., Awaitable[ToolResult]],
     run: RunContext,
@@ -239,9 +245,7 @@ def _limit_reply(run: RunContext) -> ModelReply:
     limit = {"rule": "max_turns", "used": run.turn, "limit": run.max_turns}
     text = f"Stopped: the limit of {run.max_turns} model turns (max_turns) is reached."
     run.emit("guard", {**limit, "message": text})
-    message = AIMessage(
-        content=text, id=f"ai-{uuid.uuid4().hex}", additional_kwargs={LIMIT: limit}
-    )
+    message = AIMessage(content=text, id=f"ai-{uuid.uuid4().hex}", additional_kwargs={LIMIT: limit})
     return ModelReply(message, jump="end")
 
 

@@ -71,9 +71,7 @@ class RunContext:
     async def sandbox(self) -> Sandbox:
         """The thread's sandbox, acquired on first use."""
         if self._sandbox is None:
-            self._sandbox = await self.provider.acquire(
-                self.thread_key, self.folders, cwd=self.cwd
-            )
+            self._sandbox = await self.provider.acquire(self.thread_key, self.folders, cwd=self.cwd)
         return self._sandbox
 
     @property

@@ -68,8 +68,10 @@ def missing_files(outputs: Path, names: Collection[str]) -> list[str]:
     for name in names:
         path = outputs / name
         try:
-            good = path.is_file() and path.stat().st_size > 0 and path.resolve().is_relative_to(
-                outputs.resolve()
+            good = (
+                path.is_file()
+                and path.stat().st_size > 0
+                and path.resolve().is_relative_to(outputs.resolve())
             )
         except OSError:
             good = False

@@ -92,7 +92,9 @@ def _make_plan(tool: BaseTool) -> Plan | None:
 
 def _traced(runtime: ToolRuntime[Any, Any]) -> bool:
     callbacks = runtime.config.get("callbacks")
-    handlers = cast("Any", callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ()))
+    handlers = cast(
+        "Any", callbacks if isinstance(callbacks, list) else getattr(callbacks, "handlers", ())
+    )
     return bool(handlers)
 
 

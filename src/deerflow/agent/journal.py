@@ -69,7 +69,11 @@ def request_digest(call: ModelCall) -> str:
 
 
 def _bytes_of(message: AnyMessage) -> bytes:
-    calls = [(c["name"], c["args"]) for c in message.tool_calls] if isinstance(message, AIMessage) else ""
+    calls = (
+        [(c["name"], c["args"]) for c in message.tool_calls]
+        if isinstance(message, AIMessage)
+        else ""
+    )
     return f"{message.type}\0{message.content}\0{calls}\0".encode("utf-8", "surrogatepass")
 
 
@@ -115,7 +119,10 @@ class ToolJournal(Middleware):
                 return self._codec.load(record.result)
             if record is not None and record.started and not marks.get("idempotent"):
                 return ToolMessage(
-                    content=UNKNOWN, name=call["name"], tool_call_id=call["id"] or "", status="error"
+                    content=UNKNOWN,
+                    name=call["name"],
+                    tool_call_id=call["id"] or "",
+                    status="error",
                 )
         if not marks.get("idempotent"):
             await journal.tool_started(key, call["name"])

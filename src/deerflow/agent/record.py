@@ -30,7 +30,9 @@ def shown(message: AnyMessage) -> dict[str, Any]:
     if isinstance(message, ToolMessage):
         record["tool_call_id"] = message.tool_call_id
         record["status"] = message.status
-    extra = {key: message.additional_kwargs[key] for key in _SHOWN if key in message.additional_kwargs}
+    extra = {
+        key: message.additional_kwargs[key] for key in _SHOWN if key in message.additional_kwargs
+    }
     if extra:
         record["additional_kwargs"] = extra
     return record
@@ -41,9 +43,13 @@ def _content(message: AnyMessage) -> Any:
     if isinstance(content, str):
         return content
     kept = [
-        part for part in content if isinstance(part, str) or part.get("type") in ("text", "image_url", "image")
+        part
+        for part in content
+        if isinstance(part, str) or part.get("type") in ("text", "image_url", "image")
     ]
-    return message.text if all(isinstance(p, str) or p.get("type") == "text" for p in kept) else kept
+    return (
+        message.text if all(isinstance(p, str) or p.get("type") == "text" for p in kept) else kept
+    )
 
 
 def visible_text(message: AnyMessage) -> str:

@@ -70,9 +70,7 @@ def merge_artifacts(old: list[str] | None, new: Sequence[str] | None) -> list[st
     return list(dict.fromkeys([*(old or ()), *(new or ())]))
 
 
-def merge_mapping(
-    old: dict[str, Any] | None, new: dict[str, Any] | None
-) -> dict[str, Any]:
+def merge_mapping(old: dict[str, Any] | None, new: dict[str, Any] | None) -> dict[str, Any]:
     """Later keys win; a value of None removes its key."""
     merged = {**(old or {}), **(new or {})}
     return {key: value for key, value in merged.items() if value is not None}

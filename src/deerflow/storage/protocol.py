@@ -58,6 +58,8 @@ class RunRow:
     outcome: dict[str, Any] | None = None
     error: dict[str, Any] | None = None
     usage: dict[str, Any] | None = None
+    owner: str = ""
+    """Process that runs it, see `deerflow.storage.owner`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -231,6 +233,15 @@ class Threads(Protocol):
         """
         ...
 
+    async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
+        """Take over an unfinished run (its process died, or it was stopped) for this process.
+
+        Raises:
+            ConflictError: a living process executes a run of this thread.
+            NotFoundError: no such run, or it ended with success.
+        """
+        ...
+
     def end_run(
         self,
         run_id: str,
@@ -249,6 +260,18 @@ class Threads(Protocol):
 
     async def run(self, run_id: str) -> RunRow | None:
         """One run."""
+        ...
+
+    async def active_run(self, thread_key: str) -> RunRow | None:
+        """The run of the thread that has not ended; its `owner` tells whether anybody still works on it."""
+        ...
+
+    async def adopt_run(self, run_id: str, *, owner: str) -> RunRow | None:
+        """Take over a run that `owner` (a dead process) had; None when someone else was quicker or it ended."""
+        ...
+
+    async def abandon_run(self, run_id: str) -> None:
+        """Close a run whose process died: status error, code `process_died`. Nothing when it has ended."""
         ...
 
 

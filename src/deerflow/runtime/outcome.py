@@ -1,0 +1,99 @@
+"""Reads the end of a run off the thread state: what was answered, delivered, asked or left undone."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+from deerflow.agent.deliverables import OUTPUTS, missing_files
+from deerflow.agent.journal import LIMIT
+from deerflow.agent.record import visible_text
+from deerflow.runtime.request import Artifact, Outcome
+
+EMPTY = "deerflow_empty"
+QUESTION_TOOL = "ask_clarification"
+
+
+def last_turn(messages: Sequence[AnyMessage], input_id: str) -> list[AnyMessage]:
+    """Messages after the run's input; all of them when it is not there."""
+    for index in range(len(messages) - 1, -1, -1):
+        if messages[index].id == input_id:
+            return list(messages[index + 1 :])
+    return list(messages)
+
+
+def answer_of(messages: Sequence[AnyMessage]) -> str:
+    """The last visible text of the model."""
+    for message in reversed(messages):
+        if isinstance(message, AIMessage) and visible_text(message):
+            return visible_text(message)
+    return ""
+
+
+def question_of(messages: Sequence[AnyMessage]) -> dict[str, Any] | None:
+    """The question that ended the run, None when it did not end by one."""
+    tail: list[ToolMessage] = []
+    for message in reversed(messages):
+        if isinstance(message, ToolMessage):
+            tail.append(message)
+            continue
+        if isinstance(message, AIMessage) and message.tool_calls:
+            asked = {
+                m.tool_call_id for m in tail if m.name == QUESTION_TOOL and m.status != "error"
+            }
+            for call in message.tool_calls:
+                if call["id"] in asked:
+                    return dict(call["args"])
+        return None
+    return None
+
+
+def outcome_of(messages: Sequence[AnyMessage], outputs: Path, expect: Sequence[str]) -> Outcome:
+    """Outcome of a run that ended by itself.
+
+    Args:
+        messages: those of this run.
+        outputs: host folder of the deliverables.
+        expect: names below it that were asked for.
+    """
+    question = question_of(messages)
+    if question is not None:
+        return Outcome("waiting_for_human", {"question": question})
+    last = next((m for m in reversed(messages) if isinstance(m, AIMessage)), None)
+    if last is not None and LIMIT in last.additional_kwargs:
+        return Outcome("limit_reached", dict(last.additional_kwargs[LIMIT]))
+    missing = missing_files(outputs, expect)
+    if missing:
+        return Outcome("deliverable_missing", {"missing": [OUTPUTS + name for name in missing]})
+    if last is None or EMPTY in last.additional_kwargs or not visible_text(last):
+        return Outcome("empty")
+    return Outcome("answered")
+
+
+def scan_outputs(outputs: Path) -> dict[str, tuple[int, int]]:
+    """Regular files below outputs: relative name → (size, mtime in ns). Links and hidden files are left out."""
+    found: dict[str, tuple[int, int]] = {}
+    for folder, folders, names in os.walk(outputs):
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        for name in names:
+            path = Path(folder, name)
+            if name.startswith(".") or path.is_symlink() or not path.is_file():
+                continue
+            facts = path.stat()
+            found[path.relative_to(outputs).as_posix()] = (facts.st_size, facts.st_mtime_ns)
+    return found
+
+
+def artifacts_of(
+    outputs: Path, presented: Sequence[str], before: Mapping[str, tuple[int, int]]
+) -> tuple[Artifact, ...]:
+    """What this run delivered: presented files first, then what is new or changed in outputs."""
+    now = scan_outputs(outputs)
+    changed = [name for name, facts in sorted(now.items()) if before.get(name) != facts]
+    named = [path.removeprefix(OUTPUTS) for path in presented if path.startswith(OUTPUTS)]
+    order = dict.fromkeys([*(n for n in named if n in now and n in changed), *changed])
+    return tuple(Artifact(OUTPUTS + name, outputs / name, now[name][0]) for name in order)

@@ -1,0 +1,90 @@
+"""What a run is asked for and what it ends with."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from deerflow.events import OutcomeKind, RunStatus
+
+LOCAL_USER = "local"
+"""Owner of runs that are started from this machine's terminal or library."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunRequest:
+    """A task for the lead agent.
+
+    Attributes:
+        task: the user's words; "" only with `resume`.
+        thread_id: an existing or new thread; None starts a new one.
+        user_id: owner of the thread.
+        model: configured name, None for the default.
+        uploads: host files to copy into the thread's uploads.
+        expect: deliverables below outputs beside those that the task names.
+        plan: plan mode.
+        max_turns: model turns, None takes the configured number.
+        resume: continue the thread's last run where it stopped.
+    """
+
+    task: str = ""
+    thread_id: str | None = None
+    user_id: str = LOCAL_USER
+    model: str | None = None
+    uploads: tuple[Path, ...] = ()
+    expect: tuple[str, ...] = ()
+    plan: bool = False
+    max_turns: int | None = None
+    resume: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """A delivered file: virtual path, host path, size in bytes."""
+
+    path: str
+    host: Path
+    size: int
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """How a run ended for the person who asked.
+
+    Attributes:
+        kind: answered, empty, deliverable_missing, waiting_for_human or limit_reached.
+        detail: rule, used and limit; the names of missing files; or the question with its options.
+    """
+
+    kind: OutcomeKind
+    detail: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As stored and as in the event."""
+        return {"kind": self.kind, **self.detail}
+
+
+@dataclass(frozen=True, slots=True)
+class RunResult:
+    """The end of a run.
+
+    Attributes:
+        run_id: the run.
+        thread_id: the client's thread id.
+        status: of the run.
+        outcome: None when it failed or was stopped.
+        answer: the last visible text, or "".
+        artifacts: delivered files in order.
+        usage: tokens and cost by model, as in the run_ended event.
+        error: {code, message, cure} or None.
+    """
+
+    run_id: str
+    thread_id: str
+    status: RunStatus
+    outcome: Outcome | None
+    answer: str
+    artifacts: tuple[Artifact, ...] = ()
+    usage: dict[str, Any] = field(default_factory=dict[str, Any])
+    error: dict[str, Any] | None = None
