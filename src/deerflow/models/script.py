@@ -290,9 +290,10 @@ def _load(source: Any) -> tuple[str, Any]:
     try:
         return where, YAML(typ="rt").load(text)  # pyright: ignore[reportUnknownMemberType]
     except MarkedYAMLError as error:
-        mark = error.problem_mark
+        marked: Any = error  # ruamel.yaml is not typed here
+        mark = marked.problem_mark
         line = f" line {mark.line + 1}" if mark else ""
-        raise ConfigError([f"{where}{line}: not YAML: {error.problem}"]) from error
+        raise ConfigError([f"{where}{line}: not YAML: {marked.problem}"]) from error
 
 
 def _turn(where: str, number: int, entry: Any, problems: list[str]) -> Turn | None:
@@ -327,10 +328,10 @@ def _say(loc: tuple[int | str, ...], detail: Any) -> str:
 
 def _line(entry: Any, key: str | None = None) -> int:
     """Line from 1 of a mapping or one of its keys; 0 when the mapping came from Python."""
-    marks = getattr(entry, "lc", None)
+    marks: Any = getattr(entry, "lc", None)
     if marks is None or marks.line is None:
         return 0
-    at = (marks.data or {}).get(key) if key else None
+    at: Any = marks.data.get(key) if key and marks.data else None
     return int(at[0] if at else marks.line) + 1
 
 
