@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import re
 from dataclasses import dataclass
@@ -59,7 +60,7 @@ class ToolOutputBudgetMiddleware(Middleware):
         if len(text) <= limits.whole:
             return message
         known = message.additional_kwargs.get(SPILL)  # the tool has spilled it already (bash)
-        path = known if isinstance(known, str) else await self._store(message, name, text, run)
+        path = known if isinstance(known, str) else await self._store(name, text, run)
         if path is None:
             config = self._config
             limits = _Limits(
@@ -83,16 +84,18 @@ class ToolOutputBudgetMiddleware(Middleware):
             _either(own.preview_tail_chars, self._general.tail),
         )
 
-    async def _store(
-        self, message: ToolMessage, name: str, text: str, run: RunContext
-    ) -> str | None:
-        """Virtual path of the stored text, None when the disk refuses; same name on a replay."""
-        ident = hashlib.sha256(f"{run.run_id}/{run.agent}/{message.tool_call_id}".encode())
+    async def _store(self, name: str, text: str, run: RunContext) -> str | None:
+        """Virtual path of the stored text, None when the disk refuses.
+
+        The name comes from the text: a replay meets its old file, and row 14 can tell that a
+        repeated call brought nothing new.
+        """
+        data = text.encode("utf-8", "backslashreplace")
+        digest = (await asyncio.to_thread(hashlib.sha256, data)).hexdigest()
         safe = re.sub(r"[^A-Za-z0-9_-]", "_", name)[:40]
-        path = f"{self._folder}/{safe}-{ident.hexdigest()[:10]}.txt"
+        path = f"{self._folder}/{safe}-{digest[:10]}.txt"
         try:
-            sandbox = await run.sandbox()
-            await sandbox.write(path, text.encode("utf-8", "backslashreplace"))
+            await (await run.sandbox()).write(path, data)
         except SandboxError:
             return None
         return path
