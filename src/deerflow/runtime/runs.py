@@ -11,63 +11,21 @@ import logging
 import shutil
 import time
 import uuid
-from collections.abc import AsyncIterator, Awaitable, Callable
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
-from langchain_core.messages import HumanMessage
-from langgraph.graph.state import CompiledStateGraph
+from collections.abc import AsyncIterator
+from typing import Any, cast
 
 from deerflow.agent.build import graph_steps
 from deerflow.agent.context import RunContext
-from deerflow.agent.deliverables import requested_files
-from deerflow.config.schema import AppConfig
-from deerflow.errors import ConflictError, DeerFlowError, NotFoundError, UsageError
+from deerflow.errors import ConflictError, DeerFlowError
 from deerflow.events import Event, RunStatus
-from deerflow.models.protocol import Catalog
-from deerflow.runtime.intake import check_uploads, copy_uploads
-from deerflow.runtime.outcome import answer_of, artifacts_of, last_turn, outcome_of, scan_outputs
+from deerflow.runtime.admission import Admission, Folders, Graph, Job, RunParts
+from deerflow.runtime.intake import copy_uploads
+from deerflow.runtime.outcome import answer_of, artifacts_of, last_turn, outcome_of
 from deerflow.runtime.request import Outcome, RunRequest, RunResult
-from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
-from deerflow.storage.protocol import Delta, RunRow, Storage, ThreadRow
+from deerflow.storage.owner import is_alive
+from deerflow.storage.protocol import Delta, Storage, ThreadRow
 
 logger = logging.getLogger(__name__)
-
-Graph = CompiledStateGraph[Any, Any, Any, Any]
-
-
-@dataclass(frozen=True, slots=True)
-class RunParts:
-    """What the runner drives.
-
-    Attributes:
-        config: the whole configuration (max_turns, uploads).
-        storage: the stores.
-        provider: the sandbox provider.
-        catalog: the models.
-        agent: compiled graph for (model name, plan).
-        folders: host folders for (user_id, thread_key).
-        usage: usage of a run read off its context, for the run row and event.
-    """
-
-    config: AppConfig
-    storage: Storage
-    provider: SandboxProvider
-    catalog: Catalog
-    agent: Callable[[str, bool], Awaitable[Graph]]
-    folders: Callable[[str, str], ThreadFolders]
-    usage: Callable[[RunContext], dict[str, Any]]
-
-
-@dataclass(slots=True)
-class _Job:
-    """A run between its admission and its end."""
-
-    thread: ThreadRow
-    context: RunContext
-    input: dict[str, Any] | None
-    before: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
 
 
 class RunHandle:
@@ -126,7 +84,9 @@ class Runs:
             ConflictError: the thread has an active run.
             StorageError: the database cannot be written.
         """
-        job, handle = await (self._resume(request) if request.resume else self._admit(request))
+        admission = Admission(self._parts)
+        job = await (admission.resume(request) if request.resume else admission.admit(request))
+        handle = RunHandle(self._parts.storage, job.thread, job.context.run_id, job.first)
         task = asyncio.create_task(self._execute(job), name=f"run {handle.run_id}")
         key = job.thread.thread_key
         self._active[key] = task
@@ -148,138 +108,12 @@ class Runs:
         Raises:
             ConflictError: a run of it is active.
         """
-        thread = await self._parts.storage.threads.get(user_id, thread_id)
-        if thread is None:
-            return False
-        if thread.thread_key in self._active:
-            raise ConflictError("The thread has an active run.", cure="Stop it first.")
-        key = await self._parts.storage.threads.delete(user_id, thread_id)
-        if key is not None:
-            folder = self._parts.folders(user_id, key).root.parent
-            await asyncio.to_thread(shutil.rmtree, folder, True)
-        return key is not None
-
-    # ---- admission -------------------------------------------------------------------------------------------
-
-    async def _admit(self, request: RunRequest) -> tuple[_Job, RunHandle]:
         parts = self._parts
-        if not request.task.strip():
-            raise UsageError("The task is empty.", cure='Say what to do: deerflow run "TASK".')
-        model = request.model or parts.catalog.default
-        parts.catalog.spec(model)
-        await asyncio.to_thread(check_uploads, request.uploads, parts.config.uploads)
-        thread = await parts.storage.threads.ensure(
-            request.user_id, request.thread_id or uuid.uuid4().hex
-        )
-        folders = parts.folders(request.user_id, thread.thread_key)
-        run_id = uuid.uuid4().hex
-        existing = await asyncio.to_thread(_names_in, folders)
-        names = [path.name for path in request.uploads]
-        expect = tuple(
-            dict.fromkeys([*request.expect, *requested_files(request.task, {*existing, *names})])
-        )
-        context = self._context(thread, run_id, folders, request, model, expect)
-        settings = {
-            "model": model,
-            "plan": request.plan,
-            "max_turns": context.max_turns,
-            "expect": list(expect),
-        }
-        started = {"input": request.task, "resumed": False, **settings}
-        await parts.storage.threads.start_run(
-            thread.thread_key,
-            run_id,
-            input={"task": request.task},
-            config=settings,
-            event=("run_started", started),
-        )
-        job = _Job(thread, context, _input(context, request.task))
-        try:
-            await asyncio.to_thread(copy_uploads, request.uploads, folders.uploads)
-        except DeerFlowError as error:
-            await self._close(job, "error", None, error=error)
-            raise
-        job.before = await asyncio.to_thread(scan_outputs, folders.outputs)
-        return job, RunHandle(parts.storage, thread, run_id, thread.last_seq)
-
-    async def _resume(self, request: RunRequest) -> tuple[_Job, RunHandle]:
-        parts = self._parts
-        if request.task.strip():
-            raise UsageError("--resume continues the last task.", cure="Leave the task away.")
-        thread = await parts.storage.threads.get(request.user_id, request.thread_id or "")
-        if thread is None:
-            raise NotFoundError(f"There is no thread {request.thread_id!r} here.")
-        rows = await parts.storage.threads.runs(thread.thread_key, limit=1)
-        if not rows or rows[0].status == "success":
-            raise UsageError("Nothing to resume: the thread's last run is finished.")
-        row = rows[0]
-        model = request.model or str(row.config.get("model") or parts.catalog.default)
-        parts.catalog.spec(model)
-        await parts.storage.threads.reopen_run(thread.thread_key, row.run_id)
-        folders = parts.folders(request.user_id, thread.thread_key)
-        context = self._context(
-            thread, row.run_id, folders, request, model, tuple(row.config.get("expect", ()))
-        )
-        context.resumed = True
-        context.plan = bool(row.config.get("plan", request.plan))
-        if request.max_turns is None:
-            context.max_turns = int(row.config.get("max_turns", context.max_turns))
-        await self._note_logged(context)
-        job = _Job(thread, context, await self._resume_input(thread, row, context))
-        last = await parts.storage.events.append(
-            thread.thread_key,
-            row.run_id,
-            "run_started",
-            {"input": row.input.get("task", ""), "resumed": True, "model": model},
-        )
-        return job, RunHandle(parts.storage, thread, row.run_id, last.seq - 1)
-
-    async def _resume_input(
-        self, thread: ThreadRow, row: RunRow, context: RunContext
-    ) -> dict[str, Any] | None:
-        """None when the checkpoint holds the run's input, else the input (killed before the first checkpoint)."""
-        graph = await self._parts.agent(context.model_name, context.plan)
-        state = await graph.aget_state({"configurable": {"thread_id": thread.thread_key}})
-        messages = state.values.get("messages", ())
-        if any(message.id == context.input_id for message in messages):
-            return None
-        return _input(context, str(row.input.get("task", "")))
-
-    async def _note_logged(self, context: RunContext) -> None:
-        """Fill `context.logged` with the messages of this run that the log has."""
-        after = 0
-        while events := await self._parts.storage.events.read(context.thread_key, after=after):
-            for event in events:
-                if event.run_id == context.run_id and event.type == "message":
-                    context.logged.add(str(event.payload["message"].get("id")))
-            after = events[-1].seq
-
-    def _context(
-        self,
-        thread: ThreadRow,
-        run_id: str,
-        folders: ThreadFolders,
-        request: RunRequest,
-        model: str,
-        expect: tuple[str, ...],
-    ) -> RunContext:
-        return RunContext(
-            user_id=thread.user_id,
-            thread_id=thread.thread_id,
-            thread_key=thread.thread_key,
-            run_id=run_id,
-            folders=folders,
-            storage=self._parts.storage,
-            provider=self._parts.provider,
-            model_name=model,
-            expect=expect,
-            plan=request.plan,
-            max_turns=request.max_turns or self._parts.config.max_turns,
-        )
+        return await remove_thread(parts.storage, parts.folders, user_id, thread_id)
 
     # ---- execution -------------------------------------------------------------------------------------------
 
-    async def _execute(self, job: _Job) -> RunResult:
+    async def _execute(self, job: Job) -> RunResult:
         """Drive the graph to its end. This is the runtime's edge: every error becomes the end of a run."""
         context = job.context
         try:
@@ -297,8 +131,9 @@ class Runs:
             await self._parts.provider.release(context.thread_key)
         return result
 
-    async def _drive(self, job: _Job) -> RunResult:
+    async def _drive(self, job: Job) -> RunResult:
         context = job.context
+        await asyncio.to_thread(copy_uploads, job.uploads, context.folders.uploads)
         graph = await self._parts.agent(context.model_name, context.plan)
         config: Any = {
             "configurable": {"thread_id": context.thread_key},
@@ -311,7 +146,7 @@ class Runs:
                 "message", {"message": {"type": "human", "id": context.input_id, "content": text}}
             )
         context.cwd = await self._cwd(graph, config, context)
-        stream = graph.astream(
+        stream = cast("Any", graph).astream(
             job.input, config, context=context, stream_mode="custom", durability="sync"
         )
         async with contextlib.aclosing(stream):  # pyright: ignore[reportArgumentType]
@@ -337,7 +172,7 @@ class Runs:
 
     async def _close(
         self,
-        job: _Job,
+        job: Job,
         status: RunStatus,
         outcome: Outcome | None,
         *,
@@ -354,7 +189,7 @@ class Runs:
         if error is not None:
             problem = {"code": error.code, "message": error.message, "cure": error.cure}
         usage = self._parts.usage(context)
-        ended = {
+        ended: dict[str, Any] = {
             "status": status,
             "outcome": outcome.to_dict() if outcome else None,
             "usage": usage,
@@ -386,20 +221,19 @@ class Runs:
         )
 
 
-def _input(context: RunContext, task: str) -> dict[str, Any]:
-    return {"messages": [HumanMessage(content=task, id=context.input_id)]}
+async def remove_thread(storage: Storage, folders: Folders, user_id: str, thread_id: str) -> bool:
+    """Remove rows, checkpoints, blobs and folders of a thread; False when there is none.
 
-
-def _names_in(folders: ThreadFolders) -> set[str]:
-    """File names in uploads and workspace (two levels), which a task may mention as sources."""
-    names: set[str] = set()
-    for folder in (folders.uploads, folders.workspace):
-        if folder.is_dir():
-            names.update(_below(folder))
-    return names
-
-
-def _below(folder: Path) -> set[str]:
-    return {p.name for p in folder.iterdir() if not p.name.startswith(".")} | {
-        p.relative_to(folder).as_posix() for p in folder.glob("*/*")
-    }
+    Raises:
+        ConflictError: a living process executes a run of it.
+    """
+    thread = await storage.threads.get(user_id, thread_id)
+    if thread is None:
+        return False
+    active = await storage.threads.active_run(thread.thread_key)
+    if active is not None and is_alive(active.owner):
+        raise ConflictError("The thread has an active run.", cure="Stop it first.")
+    key = await storage.threads.delete(user_id, thread_id)
+    if key is not None:
+        await asyncio.to_thread(shutil.rmtree, folders(user_id, key).root.parent, True)
+    return key is not None

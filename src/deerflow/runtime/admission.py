@@ -1,0 +1,232 @@
+"""Admission of runs: everything is checked before anything is written; a resume picks up where the log ends."""
+
+from __future__ import annotations
+
+import asyncio
+import uuid
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from langchain_core.messages import HumanMessage
+from langgraph.graph.state import CompiledStateGraph
+
+from deerflow.agent.context import RunContext
+from deerflow.agent.deliverables import requested_files
+from deerflow.config.schema import AppConfig
+from deerflow.errors import NotFoundError, UsageError
+from deerflow.models.protocol import Catalog
+from deerflow.runtime.intake import check_uploads
+from deerflow.runtime.outcome import scan_outputs
+from deerflow.runtime.request import RunRequest
+from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
+from deerflow.storage.owner import is_alive
+from deerflow.storage.protocol import RunRow, Storage, ThreadRow
+
+Graph = CompiledStateGraph[Any, Any, Any, Any]
+Folders = Callable[[str, str], ThreadFolders]
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """What the runner drives.
+
+    Attributes:
+        config: the whole configuration (max_turns, uploads).
+        storage: the stores.
+        provider: the sandbox provider.
+        catalog: the models.
+        agent: compiled graph for (model name, plan).
+        folders: host folders for (user_id, thread_key).
+        usage: usage of a run read off its context, for the run row and event.
+    """
+
+    config: AppConfig
+    storage: Storage
+    provider: SandboxProvider
+    catalog: Catalog
+    agent: Callable[[str, bool], Awaitable[Graph]]
+    folders: Folders
+    usage: Callable[[RunContext], dict[str, Any]]
+
+
+@dataclass(slots=True)
+class Job:
+    """A run between its admission and its end.
+
+    Attributes:
+        thread: its thread.
+        context: what the graph is given.
+        input: for the graph; None continues from the checkpoint.
+        first: seq before its first event.
+        uploads: host files still to be copied.
+        before: files in outputs when it began, see `scan_outputs`.
+    """
+
+    thread: ThreadRow
+    context: RunContext
+    input: dict[str, Any] | None
+    first: int
+    uploads: tuple[Path, ...] = ()
+    before: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+
+
+class Admission:
+    """Turns requests into jobs."""
+
+    def __init__(self, parts: RunParts) -> None:
+        self._parts = parts
+
+    async def admit(self, request: RunRequest) -> Job:
+        """A new run of a new or existing thread; its row and first event are written.
+
+        Raises:
+            UsageError: empty task or bad upload.
+            NotFoundError: unknown model.
+            ConflictError: the thread has an active run.
+            StorageError: the database or the uploads folder cannot be written.
+        """
+        parts = self._parts
+        if not request.task.strip():
+            raise UsageError("The task is empty.", cure='Say what to do: deerflow run "TASK".')
+        model = request.model or parts.catalog.default
+        parts.catalog.spec(model)
+        await asyncio.to_thread(check_uploads, request.uploads, parts.config.uploads)
+        thread = await parts.storage.threads.ensure(
+            request.user_id, request.thread_id or uuid.uuid4().hex
+        )
+        folders = parts.folders(request.user_id, thread.thread_key)
+        run_id = uuid.uuid4().hex
+        existing = await asyncio.to_thread(_names_in, folders)
+        names = [path.name for path in request.uploads]
+        expect = tuple(
+            dict.fromkeys([*request.expect, *requested_files(request.task, {*existing, *names})])
+        )
+        context = self._context(thread, run_id, folders, request, model, expect)
+        settings = {
+            "model": model,
+            "plan": request.plan,
+            "max_turns": context.max_turns,
+            "expect": list(expect),
+        }
+        started = {"input": request.task, "resumed": False, **settings}
+        await self._bury(thread)
+        await parts.storage.threads.start_run(
+            thread.thread_key,
+            run_id,
+            input={"task": request.task},
+            config=settings,
+            event=("run_started", started),
+        )
+        job = Job(thread, context, _input(context, request.task), thread.last_seq, request.uploads)
+        job.before = await asyncio.to_thread(scan_outputs, folders.outputs)
+        return job
+
+    async def _bury(self, thread: ThreadRow) -> None:
+        """Close a run that a dead process left open, so that the thread takes a new one."""
+        threads = self._parts.storage.threads
+        left = await threads.active_run(thread.thread_key)
+        if left is not None and not is_alive(left.owner):
+            await threads.abandon_run(left.run_id)
+
+    async def resume(self, request: RunRequest) -> Job:
+        """The last run of a thread, taken over where it stopped.
+
+        Raises:
+            UsageError: nothing to resume.
+            NotFoundError: unknown thread or model.
+            ConflictError: a living process executes it.
+        """
+        parts = self._parts
+        if request.task.strip():
+            raise UsageError("--resume continues the last task.", cure="Leave the task away.")
+        thread = await parts.storage.threads.get(request.user_id, request.thread_id or "")
+        if thread is None:
+            raise NotFoundError(f"There is no thread {request.thread_id!r} here.")
+        rows = await parts.storage.threads.runs(thread.thread_key, limit=1)
+        if not rows or rows[0].status == "success":
+            raise UsageError("Nothing to resume: the thread's last run is finished.")
+        row = rows[0]
+        model = request.model or str(row.config.get("model") or parts.catalog.default)
+        parts.catalog.spec(model)
+        await parts.storage.threads.reopen_run(thread.thread_key, row.run_id)
+        folders = parts.folders(request.user_id, thread.thread_key)
+        context = self._context(
+            thread, row.run_id, folders, request, model, tuple(row.config.get("expect", ()))
+        )
+        context.resumed = True
+        context.plan = bool(row.config.get("plan", request.plan))
+        if request.max_turns is None:
+            context.max_turns = int(row.config.get("max_turns", context.max_turns))
+        await self._note_logged(context)
+        job_input = await self._resume_input(thread, row, context)
+        last = await parts.storage.events.append(
+            thread.thread_key,
+            row.run_id,
+            "run_started",
+            {"input": row.input.get("task", ""), "resumed": True, "model": model},
+        )
+        return Job(thread, context, job_input, last.seq - 1)
+
+    async def _resume_input(
+        self, thread: ThreadRow, row: RunRow, context: RunContext
+    ) -> dict[str, Any] | None:
+        """None when the checkpoint holds the run's input, else the input (killed before the first checkpoint)."""
+        graph = await self._parts.agent(context.model_name, context.plan)
+        state = await graph.aget_state({"configurable": {"thread_id": thread.thread_key}})
+        messages = state.values.get("messages", ())
+        if any(message.id == context.input_id for message in messages):
+            return None
+        return _input(context, str(row.input.get("task", "")))
+
+    async def _note_logged(self, context: RunContext) -> None:
+        """Fill `context.logged` with the messages of this run that the log has."""
+        after = 0
+        while events := await self._parts.storage.events.read(context.thread_key, after=after):
+            for event in events:
+                if event.run_id == context.run_id and event.type == "message":
+                    context.logged.add(str(event.payload["message"].get("id")))
+            after = events[-1].seq
+
+    def _context(
+        self,
+        thread: ThreadRow,
+        run_id: str,
+        folders: ThreadFolders,
+        request: RunRequest,
+        model: str,
+        expect: tuple[str, ...],
+    ) -> RunContext:
+        return RunContext(
+            user_id=thread.user_id,
+            thread_id=thread.thread_id,
+            thread_key=thread.thread_key,
+            run_id=run_id,
+            folders=folders,
+            storage=self._parts.storage,
+            provider=self._parts.provider,
+            model_name=model,
+            expect=expect,
+            plan=request.plan,
+            max_turns=request.max_turns or self._parts.config.max_turns,
+        )
+
+
+def _input(context: RunContext, task: str) -> dict[str, Any]:
+    return {"messages": [HumanMessage(content=task, id=context.input_id)]}
+
+
+def _names_in(folders: ThreadFolders) -> set[str]:
+    """File names in uploads and workspace (two levels), which a task may mention as sources."""
+    names: set[str] = set()
+    for folder in (folders.uploads, folders.workspace):
+        if folder.is_dir():
+            names.update(_below(folder))
+    return names
+
+
+def _below(folder: Path) -> set[str]:
+    return {p.name for p in folder.iterdir() if not p.name.startswith(".")} | {
+        p.relative_to(folder).as_posix() for p in folder.glob("*/*")
+    }

@@ -1,0 +1,161 @@
+"""The only place that names implementations: stores, sandbox, models and runs of a process."""
+
+from __future__ import annotations
+
+import urllib.parse
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from langchain_core.tools import BaseTool
+
+from deerflow.config.load import LoadedConfig
+from deerflow.config.schema import ModelConfig
+from deerflow.errors import StorageError
+from deerflow.lead import LeadAgents, LeadParts
+from deerflow.middlewares.token_usage import usage_of
+from deerflow.models.catalog import ModelCatalog
+from deerflow.models.discover import discover
+from deerflow.models.protocol import Catalog
+from deerflow.models.resilience import Resilience
+from deerflow.plugins import load_middlewares
+from deerflow.runtime.admission import Folders, RunParts
+from deerflow.runtime.runs import Runs, remove_thread
+from deerflow.sandbox.local import make_provider
+from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
+from deerflow.sandbox.python import describe
+from deerflow.storage.protocol import Storage
+from deerflow.storage.sql.open import open_storage
+from deerflow.tools.registry import get_available_tools
+
+
+@dataclass(frozen=True, slots=True)
+class Harness:
+    """Everything of one process, open.
+
+    Attributes:
+        loaded: the configuration and where it came from.
+        storage: the stores.
+        provider: the sandbox provider.
+        catalog: the models.
+        agents: compiled lead agents.
+        runs: starts and finishes runs.
+        found: one line that says which model was found when none was configured, else "".
+    """
+
+    loaded: LoadedConfig
+    storage: Storage
+    provider: SandboxProvider
+    catalog: Catalog
+    agents: LeadAgents
+    runs: Runs
+    found: str = ""
+
+
+@asynccontextmanager
+async def open_stores(loaded: LoadedConfig) -> AsyncGenerator[Storage]:
+    """The stores alone, for commands that start no run.
+
+    Raises:
+        StorageError: home cannot be made or written, the database is damaged or of a newer version.
+    """
+    try:
+        loaded.home.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"The home {loaded.home} cannot be made ({error.strerror}).",
+            cure="Set DEER_FLOW_HOME to a folder that can be written.",
+        ) from error
+    storage = await open_storage(loaded.config.database, loaded.home)
+    try:
+        yield storage
+    finally:
+        await storage.close()
+
+
+@asynccontextmanager
+async def open_harness(
+    loaded: LoadedConfig,
+    environ: Mapping[str, str],
+    *,
+    tools: Sequence[BaseTool] = (),
+) -> AsyncGenerator[Harness]:
+    """Open everything that runs need; closing cancels what still runs and leaves no process behind.
+
+    Args:
+        loaded: the configuration.
+        environ: as `read_environ` gives it; keys of models are looked up in it.
+        tools: further tools, beside those of the configuration.
+
+    Raises:
+        ConfigError: a class or name in the configuration does not exist.
+        StorageError: see `open_stores`.
+    """
+    config = loaded.config
+    async with AsyncExitStack() as stack:
+        models, found = await _models(loaded, environ)
+        storage = await stack.enter_async_context(open_stores(loaded))
+        provider = make_provider(config.sandbox, loaded.home)
+        stack.push_async_callback(provider.close)
+        catalog = ModelCatalog(models, environ, home=loaded.home)
+        stack.push_async_callback(catalog.aclose)
+        agents = LeadAgents(
+            LeadParts(
+                config=config,
+                catalog=catalog,
+                resilience=Resilience(config.llm_call, config.circuit_breaker, models=len(models)),
+                tools=[*get_available_tools(config.tools), *tools],
+                saver=storage.saver,
+                extra=load_middlewares(
+                    [*config.extensions.middlewares, *loaded.extensions.middlewares]
+                ),
+                sandbox_python=describe(loaded.home / "sandbox" / "python"),
+            )
+        )
+        runs = Runs(
+            RunParts(
+                config=config,
+                storage=storage,
+                provider=provider,
+                catalog=catalog,
+                agent=agents,
+                folders=_folders(loaded),
+                usage=usage_of,
+            )
+        )
+        stack.push_async_callback(runs.close)
+        yield Harness(loaded, storage, provider, catalog, agents, runs, found)
+
+
+async def delete_thread(loaded: LoadedConfig, user_id: str, thread_id: str) -> bool:
+    """Remove a thread with everything of it; False when there is none.
+
+    Raises:
+        ConflictError: a living process executes a run of it.
+    """
+    async with open_stores(loaded) as storage:
+        return await remove_thread(storage, _folders(loaded), user_id, thread_id)
+
+
+async def _models(
+    loaded: LoadedConfig, environ: Mapping[str, str]
+) -> tuple[tuple[ModelConfig, ...], str]:
+    if loaded.config.models:
+        return loaded.config.models, ""
+    found = await discover(environ, loaded.home)
+    return found.models, found.line
+
+
+def _folders(loaded: LoadedConfig) -> Folders:
+    def folders(user_id: str, thread_key: str) -> ThreadFolders:
+        users = loaded.home / "users" / urllib.parse.quote(user_id, safe="").replace(".", "%2E")
+        custom = users / "skills"
+        public = Path(loaded.config.skills.path or loaded.home / "skills") / "public"
+        return ThreadFolders(
+            users / "threads" / thread_key / "user-data",
+            public if public.is_dir() else None,
+            custom if custom.is_dir() else None,
+        )
+
+    return folders
