@@ -35,12 +35,11 @@ from deerflow.models.request import (
 )
 from deerflow.models.settle import settle
 from deerflow.models.sse import SseDecoder
+from deerflow.models.toolsets import BoundTools
 
 OPENAI_URL = "https://api.openai.com/v1"
 READ_SECONDS = 600.0
 """Longest silence on the wire without `timeout`; the resilience layer's limits are shorter."""
-_BOUND_SETS = 32
-"""Tool sets whose schemas are kept; an agent uses one or two."""
 _SDK_ONLY = frozenset(
     {
         "http_async_client",
@@ -57,7 +56,7 @@ _SDK_ONLY = frozenset(
 _BODY = ("temperature", "top_p", "seed", "stop", "reasoning_effort", "presence_penalty")
 
 ToolLike = Wire | type | Callable[..., Any] | BaseTool
-_Bound = tuple[Sequence[ToolLike], Runnable[LanguageModelInput, AIMessage]]
+_Bound = Runnable[LanguageModelInput, AIMessage]
 
 
 class OpenAIChatModel(BaseChatModel):
@@ -123,7 +122,7 @@ class OpenAIChatModel(BaseChatModel):
 
     _base: Wire = PrivateAttr(default_factory=dict)
     _headers: dict[str, str] = PrivateAttr(default_factory=dict)
-    _bound: dict[str, _Bound] = PrivateAttr(default_factory=dict[str, "_Bound"])
+    _bound: BoundTools[_Bound] = PrivateAttr(default_factory=BoundTools["_Bound"])
 
     @model_validator(mode="before")
     @classmethod
@@ -187,18 +186,15 @@ class OpenAIChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> Runnable[LanguageModelInput, AIMessage]:
         """The model with tools; the same tool objects and settings give the same bound model."""
-        key = repr((list(map(id, tools)), tool_choice, strict, sorted(kwargs.items())))
-        found = self._bound.get(key)
-        if found is not None:
-            return found[1]
-        prepared = prepare_tools(tools, strict=strict)
-        if tool_choice is not None and tool_choice is not False:
-            kwargs["tool_choice"] = wire_choice(tool_choice, prepared)
-        bound = cast("Runnable[LanguageModelInput, AIMessage]", self.bind(tools=prepared, **kwargs))
-        if len(self._bound) >= _BOUND_SETS:
-            self._bound.pop(next(iter(self._bound)))
-        self._bound[key] = (list(tools), bound)  # the tools are kept, so that their ids stay theirs
-        return bound
+        settings = {**kwargs, "tool_choice": tool_choice, "strict": strict}
+
+        def make() -> Runnable[LanguageModelInput, AIMessage]:
+            prepared = prepare_tools(tools, strict=strict)
+            choice = wire_choice(tool_choice, prepared)
+            options = {**kwargs, "tool_choice": choice} if choice else kwargs
+            return cast("Any", self.bind(tools=prepared, **options))
+
+        return self._bound.get(tools, settings, make)
 
     async def ainvoke(
         self,
