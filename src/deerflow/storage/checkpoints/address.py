@@ -1,0 +1,51 @@
+"""Where a checkpoint is: thread key, namespace and id, read from and written to a runnable config."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import UUID
+
+from langchain_core.runnables import RunnableConfig
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A checkpoint's place. `checkpoint_id` is "" for the newest one."""
+
+    thread_key: str
+    ns: str = ""
+    checkpoint_id: str = ""
+
+    @classmethod
+    def of(cls, config: RunnableConfig) -> Address:
+        """The place that a config names."""
+        found = config.get("configurable", {})
+        return cls(
+            str(found["thread_id"]),
+            found.get("checkpoint_ns") or "",
+            found.get("checkpoint_id") or "",
+        )
+
+    def config(self) -> RunnableConfig:
+        """The config that names this place."""
+        return {
+            "configurable": {
+                "thread_id": self.thread_key,
+                "checkpoint_ns": self.ns,
+                "checkpoint_id": self.checkpoint_id,
+            }
+        }
+
+
+def pack_id(text: str) -> bytes | str:
+    """16 bytes for a canonical UUID (same order as its text), the text itself for any other id."""
+    try:
+        found = UUID(text)
+    except ValueError:
+        return text
+    return found.bytes if str(found) == text else text
+
+
+def unpack_id(stored: bytes | str) -> str:
+    """What `pack_id` was given."""
+    return stored if isinstance(stored, str) else str(UUID(bytes=stored))

@@ -1,0 +1,307 @@
+"""The checkpoint saver: delta channels, thinned snapshots, one queue with the events and the journal."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import Any, NoReturn
+
+from langchain_core.runnables import RunnableConfig
+from langgraph.checkpoint.base import (
+    BaseCheckpointSaver,
+    ChannelVersions,
+    Checkpoint,
+    CheckpointMetadata,
+    CheckpointTuple,
+    DeltaChannelHistory,
+)
+from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
+
+from deerflow.storage.checkpoints.address import Address
+from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
+from deerflow.storage.checkpoints.retention import copy_work, drop_work
+from deerflow.storage.checkpoints.rows import Row, Rows
+from deerflow.storage.checkpoints.serde import CompactSerde
+from deerflow.storage.checkpoints.storing import Put, put_work, writes_work
+from deerflow.storage.sql.batch import Batch
+from deerflow.storage.sql.driver import Connection
+from deerflow.storage.sql.reader import Readers
+from deerflow.storage.sql.threads import delete_checkpoints
+from deerflow.storage.sql.writer import Writer
+
+_PAGE = 100
+_AWAITED = {ERROR, INTERRUPT}
+"""Channels whose writes are durable when `aput_writes` returns: they end a run."""
+
+
+class DeltaSaver(BaseCheckpointSaver[int]):
+    """LangGraph checkpoints on the writer's queue.
+
+    LangGraph's `thread_id` is our thread key. `aput_writes` queues and returns (writes of an interrupt or error
+    excepted); `aput` returns when the checkpoint is durable, and with it all that was queued before: writes, events,
+    journal. No part of the config goes into the metadata, the run id excepted. Async only.
+    """
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        serde = CompactSerde()
+        super().__init__(serde=serde)
+        self._rows = Rows(serde)
+        self._writer = writer
+        self._readers = readers
+        self._chains = Chains()
+
+    # --- writing ---
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Store a checkpoint durably.
+
+        Raises:
+            StorageError: it, or something of this thread that was queued before, could not be stored.
+            ThreadGoneError: the thread was deleted.
+        """
+        parent = Address.of(config)
+        at = Address(parent.thread_key, parent.ns, checkpoint["id"])
+        chain = self._chains.get(at.thread_key, at.ns, parent.checkpoint_id)
+        if chain is None and not parent.checkpoint_id:
+            chain = Chain()
+        held: Mapping[str, str] = chain.holders if chain else {}
+        packed = self._rows.pack(checkpoint, metadata, new_versions, held)
+        thin = frozenset(c for c in packed.large if chain and chain.thinnable(c, metadata))
+        put = Put(at, parent.checkpoint_id, _run_id(config, metadata), packed, thin)
+        ticket = self._writer.submit(put_work(put), scope=at.thread_key, guarded=True)
+        if chain is not None:
+            chain.advance(at.checkpoint_id, checkpoint["channel_values"], metadata, packed.holders)
+            self._chains.put(at.thread_key, at.ns, chain)
+        stored = False
+        try:
+            await ticket
+            stored = True
+        finally:
+            if not stored:
+                self._chains.drop(at.thread_key)
+        return at.config()
+
+    async def aput_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> None:
+        """Queue a task's writes; a failure is raised by the thread's next `aput`.
+
+        Raises:
+            StorageError: writes of an interrupt or an error could not be stored.
+        """
+        at = Address.of(config)
+        found = numbered(writes, task_id, task_path)
+        chain = self._chains.get(at.thread_key, at.ns, at.checkpoint_id)
+        if chain is not None:
+            chain.record(found)
+        ticket = self._writer.submit(
+            writes_work(at, task_id, task_path, found, self._rows), scope=at.thread_key
+        )
+        if any(channel in _AWAITED for channel, _ in writes):
+            await ticket
+
+    # --- reading ---
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """The checkpoint that the config names, or the newest one."""
+        at = Address.of(config)
+
+        def query(connection: Connection) -> tuple[CheckpointTuple, Row, list[Write]] | None:
+            row = self._rows.find(connection, at)
+            if row is None:
+                return None
+            writes = self._rows.writes(connection, row.id)
+            return self._rows.tuple_of(connection, at, row, writes), row, writes
+
+        found = await self._readers.read(query, scope=at.thread_key)
+        if found is None:
+            return None
+        result, row, writes = found
+        chain = self._chains.peek(at.thread_key, at.ns, row.checkpoint_id)
+        if chain is not None:
+            chain.load(writes, row.holders)
+        return result
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Seed and writes of delta channels; from memory when this process wrote or read the checkpoint last."""
+        at = Address.of(config)
+        known = self._chains.peek(at.thread_key, at.ns, at.checkpoint_id)
+        if known is not None:
+            found = known.history(channels)
+            if found is not None:
+                return found
+
+        def query(connection: Connection) -> tuple[Row, list[Write], Chain] | None:
+            row = self._rows.find(connection, at)
+            if row is None:
+                return None
+            histories = self._histories(connection, at, row, channels)
+            chain = Chain(row.checkpoint_id, complete=False, histories=histories)
+            return row, self._rows.writes(connection, row.id), chain
+
+        loaded = await self._readers.read(query, scope=at.thread_key)
+        if loaded is None:
+            return {channel: {"writes": []} for channel in channels}
+        row, writes, chain = loaded
+        chain.load(writes, row.holders)
+        self._chains.put(at.thread_key, at.ns, chain)
+        return chain.history(channels) or {}
+
+    def _histories(
+        self, connection: Connection, at: Address, row: Row, channels: Sequence[str]
+    ) -> dict[str, DeltaChannelHistory]:
+        """Walk the parents once for all channels, each as far as its nearest stored value."""
+        steps: dict[str, list[list[Write]]] = {channel: [] for channel in channels}
+        found: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
+        open_ = set(channels)
+        for above in self._rows.ancestors(connection, at, row):
+            writes = self._rows.writes(connection, above.id)
+            for channel in list(open_):
+                steps[channel].append([write for write in writes if write.channel == channel])
+                if channel in above.inline or channel in above.holders:
+                    try:
+                        found[channel]["seed"] = self._rows.value(connection, at, above, channel)
+                    except KeyError:
+                        continue
+                    open_.discard(channel)
+            if not open_:
+                break
+        for channel in channels:
+            found[channel]["writes"] = [
+                write.pending for step in reversed(steps[channel]) for write in step
+            ]
+        return found
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Checkpoints, newest first; see BaseCheckpointSaver."""
+        scope = str(config.get("configurable", {}).get("thread_id")) if config else ""
+        listing = self._rows.listing(config, before)
+        given, offset = 0, 0
+        while limit is None or given < limit:
+            start = offset
+
+            def query(connection: Connection) -> list[CheckpointTuple]:
+                return listing(connection, start, _PAGE)  # noqa: B023  # runs before the next turn
+
+            page = await self._readers.read(query, scope=scope)
+            for found in page:
+                metadata: Mapping[str, Any] = found.metadata
+                if all(metadata.get(key) == value for key, value in (filter or {}).items()):
+                    if limit is not None and given >= limit:
+                        return
+                    given += 1
+                    yield found
+            offset += _PAGE
+            if len(page) < _PAGE:
+                return
+
+    # --- retention ---
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Remove a thread's checkpoints and writes; its key stays usable."""
+
+        def work(batch: Batch) -> None:
+            delete_checkpoints(batch.connection, batch.thread(thread_id).id)
+
+        await self._writer.submit(work, scope=thread_id)
+        self._chains.drop(thread_id)
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints of runs; those that other checkpoints' deltas need stay."""
+        wanted = set(run_ids)
+        for key in await self._keys_of_runs(wanted):
+            await self._writer.submit(
+                drop_work(
+                    self._rows,
+                    key,
+                    lambda rows: {r.checkpoint_id for r in rows if r.run_id in wanted},
+                ),
+                scope=key,
+            )
+            self._chains.drop(key)
+
+    async def _keys_of_runs(self, run_ids: set[str]) -> list[str]:
+        def query(connection: Connection) -> list[str]:
+            keys: set[str] = set()
+            for run_id in run_ids:
+                rows = connection.execute(
+                    "SELECT DISTINCT k.thread_key FROM checkpoints c"
+                    " JOIN thread_keys k ON k.id = c.thread WHERE c.run_id = ?",
+                    (run_id,),
+                ).fetchall()
+                keys.update(row[0] for row in rows)
+            return sorted(keys)
+
+        return await self._readers.read(query, scope="")
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy all checkpoints and writes of a thread, and its references to blobs."""
+        await self._writer.submit(
+            copy_work(source_thread_id, target_thread_id), scope=target_thread_id
+        )
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Keep the newest checkpoint of each namespace and what its deltas need, or ("delete") nothing."""
+        for thread_id in thread_ids:
+            if strategy == "delete":
+                await self.adelete_thread(thread_id)
+                continue
+            work = drop_work(
+                self._rows, thread_id, lambda rows: {row.checkpoint_id for row in rows[:-1]}
+            )
+            await self._writer.submit(work, scope=thread_id)
+
+    # --- sync doors ---
+
+    def get_tuple(self, config: RunnableConfig) -> NoReturn:
+        """Not offered."""
+        _async_only("aget_tuple")
+
+    def list(self, config: RunnableConfig | None, **kwargs: Any) -> Iterator[CheckpointTuple]:
+        """Not offered."""
+        _async_only("alist")
+
+    def put(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Not offered."""
+        _async_only("aput")
+
+    def put_writes(
+        self,
+        config: RunnableConfig,
+        writes: Sequence[tuple[str, Any]],
+        task_id: str,
+        task_path: str = "",
+    ) -> NoReturn:
+        """Not offered."""
+        _async_only("aput_writes")
+
+
+def _run_id(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:
+    """The run's id, from where LangGraph or the runner has put it."""
+    for place in (metadata, config.get("configurable"), config.get("metadata"), config):
+        found: Any = place.get("run_id") if place else None
+        if found:
+            return str(found)
+    return None
+
+
+def _async_only(name: str) -> NoReturn:
+    raise NotImplementedError(f"This saver is async only: call the graph with ainvoke, or {name}.")

@@ -1,0 +1,101 @@
+"""One transaction of the writer: its connection, the threads that it touched, and what it tells the followers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from deerflow.errors import ThreadGoneError
+from deerflow.events import Event
+from deerflow.storage.protocol import Delta
+from deerflow.storage.sql.driver import Connection
+
+GONE = "The thread was deleted."
+
+
+@dataclass(slots=True)
+class ThreadRef:
+    """A thread inside a transaction.
+
+    Attributes:
+        id: its row in thread_keys.
+        thread_id: the client's id, the key itself when no thread row exists.
+        last_seq: highest event seq, this transaction's included.
+    """
+
+    id: int
+    thread_id: str
+    last_seq: int
+
+
+@dataclass(slots=True)
+class Batch:
+    """State of one transaction. Thrown away when it is rolled back.
+
+    Attributes:
+        connection: the writer's.
+        refs: threads by key.
+        events, deltas, finished, deleted: what followers hear after the commit.
+    """
+
+    connection: Connection
+    refs: dict[str, ThreadRef] = field(default_factory=dict[str, ThreadRef])
+    events: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
+    deltas: dict[str, list[Delta]] = field(default_factory=dict[str, list[Delta]])
+    finished: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    deleted: list[str] = field(default_factory=list[str])
+
+    def thread(self, key: str) -> ThreadRef:
+        """The thread, its key registered when it is new.
+
+        Raises:
+            ThreadGoneError: the key is retired.
+        """
+        found = self.refs.get(key)
+        if found is None:
+            found = self.refs[key] = self._load(key)
+        return found
+
+    def _load(self, key: str) -> ThreadRef:
+        row = self.connection.execute(
+            "SELECT k.id, t.thread_id, k.last_seq, k.retired_at FROM thread_keys k"
+            " LEFT JOIN threads t ON t.id = k.id WHERE k.thread_key = ?",
+            (key,),
+        ).fetchone()
+        if row is None:
+            cursor = self.connection.execute(
+                "INSERT INTO thread_keys (thread_key, last_seq) VALUES (?, 0)", (key,)
+            )
+            return ThreadRef(int(cursor.lastrowid or 0), key, 0)
+        if row[3] is not None:
+            raise ThreadGoneError(GONE)
+        return ThreadRef(row[0], row[1] or key, row[2])
+
+    def next_seq(self, ref: ThreadRef) -> int:
+        """The thread's next seq, counted in the same transaction."""
+        ref.last_seq += 1
+        self.connection.execute(
+            "UPDATE thread_keys SET last_seq = ? WHERE id = ?", (ref.last_seq, ref.id)
+        )
+        return ref.last_seq
+
+    def mark(self) -> tuple[int, int, dict[str, tuple[int, int]]]:
+        """State before an operation that may be undone."""
+        told = {key: len(found) for key, found in self.events.items()}
+        heard = {key: len(found) for key, found in self.deltas.items()}
+        keys = {*told, *heard}
+        return (
+            len(self.finished),
+            len(self.deleted),
+            {key: (told.get(key, 0), heard.get(key, 0)) for key in keys},
+        )
+
+    def undo(self, mark: tuple[int, int, dict[str, tuple[int, int]]]) -> None:
+        """Back to the mark; threads are read again."""
+        finished, deleted, lengths = mark
+        del self.finished[finished:]
+        del self.deleted[deleted:]
+        for key in list(self.events):
+            del self.events[key][lengths.get(key, (0, 0))[0] :]
+        for key in list(self.deltas):
+            del self.deltas[key][lengths.get(key, (0, 0))[1] :]
+        self.refs.clear()

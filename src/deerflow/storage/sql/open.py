@@ -1,0 +1,49 @@
+"""Opens the storage that the configuration names."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+from deerflow.config.schema import DatabaseConfig
+from deerflow.errors import StorageError
+from deerflow.storage.inmemory import InMemoryStorage
+from deerflow.storage.protocol import Storage
+from deerflow.storage.sql.schema import prepare
+from deerflow.storage.sql.storage import SqliteStorage
+
+FILE = "deerflow.db"
+FOLDER = "data"
+
+
+async def open_storage(config: DatabaseConfig, home: Path) -> Storage:
+    """Open the database, made or upgraded when that is needed.
+
+    Args:
+        config: section `database`.
+        home: DEER_FLOW_HOME; the file is `data/deerflow.db` below it unless `sqlite_dir` says otherwise.
+
+    Raises:
+        StorageError: the folder or the file cannot be used, or a newer version wrote it.
+    """
+    if config.backend == "memory":
+        return InMemoryStorage()
+    if config.backend == "postgres":
+        raise StorageError(
+            "This version has no PostgreSQL storage.", cure="Set database.backend to sqlite."
+        )
+    folder = Path(config.sqlite_dir) if config.sqlite_dir else home / FOLDER
+    return await asyncio.to_thread(_open, folder)
+
+
+def _open(folder: Path) -> SqliteStorage:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise StorageError(
+            f"The folder of the database cannot be made: {error.strerror}.",
+            cure="Make DEER_FLOW_HOME writable, or set database.sqlite_dir.",
+        ) from error
+    path = folder / FILE
+    prepare(path)
+    return SqliteStorage(path)

@@ -1,0 +1,107 @@
+"""Rows of runs: how they are read, started and ended inside a transaction."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from typing import Any
+
+from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
+from deerflow.storage.encoding import dump_json, load_json, pack, unpack
+from deerflow.storage.protocol import RunRow
+from deerflow.storage.sql.batch import Batch
+from deerflow.storage.sql.driver import Connection
+from deerflow.storage.sql.events import insert_event
+from deerflow.storage.sql.journal import forget_run
+from deerflow.storage.states import THREAD_STATUS
+
+SELECT_RUN = (
+    "SELECT r.run_id, k.thread_key, r.status, r.created_at, r.started_at, r.ended_at,"
+    " r.input, r.config, r.outcome, r.error, r.usage, r.owner"
+    " FROM runs r JOIN thread_keys k ON k.id = r.thread"
+)
+ACTIVE = f"{SELECT_RUN} WHERE k.thread_key = ? AND r.ended_at IS NULL ORDER BY r.id DESC LIMIT 1"
+_INSERT = (
+    "INSERT INTO runs (run_id, thread, status, owner, created_at, started_at, input, config)"
+    " VALUES (?, ?, 'running', ?, ?, ?, ?, ?)"
+)
+_END = (
+    "UPDATE runs SET status = ?, ended_at = ?, outcome = ?, error = ?, usage = ?"
+    " WHERE run_id = ? AND ended_at IS NULL RETURNING thread"
+)
+
+
+def packed(value: Any) -> bytes | None:
+    """Stored form of a JSON value; None stays None."""
+    return None if value is None else pack(dump_json(value))
+
+
+def _unpacked(data: bytes | None) -> Any:
+    return None if data is None else load_json(unpack(data))
+
+
+def run_row(row: tuple[Any, ...]) -> RunRow:
+    """A row of SELECT_RUN."""
+    return RunRow(*row[:6], *map(_unpacked, row[6:11]), owner=row[11])
+
+
+def one_run(connection: Connection, sql: str, value: str) -> RunRow | None:
+    """The only row of a query for runs."""
+    row = connection.execute(sql, (value,)).fetchone()
+    return None if row is None else run_row(row)
+
+
+def start_work(
+    thread_key: str,
+    run_id: str,
+    owner: str,
+    documents: tuple[dict[str, Any], dict[str, Any]],
+    event: tuple[str, dict[str, Any]] | None,
+) -> Callable[[Batch], RunRow]:
+    """The operation that starts a run; `documents` = input and config."""
+    texts = [packed(document) for document in documents]
+    first = None if event is None else (event[0], dump_json(event[1]))
+
+    def work(batch: Batch) -> RunRow:
+        connection, ref, now = batch.connection, batch.thread(thread_key), time.time()
+        found = connection.execute("SELECT 1 FROM threads WHERE id = ?", (ref.id,)).fetchone()
+        if found is None:
+            raise NotFoundError("There is no such thread.")
+        busy = connection.execute(
+            "SELECT 1 FROM runs WHERE run_id = ? OR (thread = ? AND ended_at IS NULL)",
+            (run_id, ref.id),
+        ).fetchone()
+        if busy is not None:
+            raise ConflictError("Another run of this thread is active.")
+        connection.execute(_INSERT, (run_id, ref.id, owner, now, now, *texts))
+        connection.execute(
+            "UPDATE threads SET status = 'busy', updated_at = ? WHERE id = ?", (now, ref.id)
+        )
+        if first is not None:
+            insert_event(batch, thread_key, run_id, *first)
+        return RunRow(run_id, thread_key, "running", now, now, None, *documents, owner=owner)
+
+    return work
+
+
+def end_work(run_id: str, status: str, documents: tuple[Any, Any, Any]) -> Callable[[Batch], None]:
+    """The operation that ends a run; `documents` = outcome, error and usage. The first end counts."""
+    texts = [packed(document) for document in documents]
+
+    def work(batch: Batch) -> None:
+        connection, now = batch.connection, time.time()
+        row = connection.execute(_END, (status, now, *texts, run_id)).fetchall()
+        if not row:
+            known = connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone()
+            if known is None:
+                raise ThreadGoneError("The run's thread was deleted.")
+            return
+        thread = row[0][0]
+        connection.execute(
+            "UPDATE threads SET status = ?, updated_at = ? WHERE id = ?",
+            (THREAD_STATUS[status], now, thread),
+        )
+        if status == "success":
+            forget_run(connection, run_id, thread)
+
+    return work

@@ -1,0 +1,53 @@
+"""The SQL storage: its stores on one writer and a few readers."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from langgraph.checkpoint.base import BaseCheckpointSaver
+
+from deerflow.storage.checkpoints.saver import DeltaSaver
+from deerflow.storage.follow import Hub
+from deerflow.storage.owner import this_owner
+from deerflow.storage.protocol import Blobs, DeltaLog, EventLog, Journal, StorageKind, Threads
+from deerflow.storage.sql.blobs import SqlBlobs
+from deerflow.storage.sql.deltas import SqlDeltas, look
+from deerflow.storage.sql.events import SqlEvents
+from deerflow.storage.sql.journal import SqlJournal
+from deerflow.storage.sql.reader import Readers
+from deerflow.storage.sql.threads import SqlThreads
+from deerflow.storage.sql.writer import Writer
+
+
+class SqliteStorage:
+    """Everything in one SQLite file.
+
+    Args:
+        path: the file, its schema up to date (see `schema.prepare`).
+        owner: who runs the runs that are started here; this process when empty.
+    """
+
+    kind: StorageKind = "sqlite"
+
+    def __init__(self, path: Path, *, owner: str = "") -> None:
+        self._hub = hub = Hub()
+        self._writer = writer = Writer(path, hub, lambda connection: look(hub, connection))
+        self._readers = readers = Readers(path, writer)
+        self.events: EventLog = SqlEvents(writer, readers, hub)
+        self.deltas: DeltaLog = SqlDeltas(writer, readers, hub)
+        self.journal: Journal = SqlJournal(writer, readers)
+        self.threads: Threads = SqlThreads(writer, readers, owner or this_owner())
+        self.blobs: Blobs = SqlBlobs(writer, readers)
+        self.saver: BaseCheckpointSaver[int] = DeltaSaver(writer, readers)
+
+    async def flush(self) -> None:
+        """See Storage. Raises the first failure of a write that nobody awaited."""
+        await self._writer.flush()
+
+    async def close(self) -> None:
+        """See Storage. Raises like `flush`, but only after everything is released."""
+        try:
+            await self._writer.close()
+        finally:
+            await self._readers.close()
+            self._hub.end()

@@ -1,0 +1,204 @@
+"""The tables, in SQLAlchemy: what Alembic compares, what `schema.sql` is made from, what PostgreSQL will use."""
+
+from __future__ import annotations
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Float,
+    ForeignKey,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    UniqueConstraint,
+)
+from sqlalchemy.dialects import sqlite
+from sqlalchemy.schema import CreateIndex, CreateTable
+
+metadata = MetaData(
+    naming_convention={
+        "pk": "pk_%(table_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
+    }
+)
+
+_Id = BigInteger().with_variant(Integer, "sqlite")
+
+
+def _id() -> Column[int]:
+    return Column("id", _Id, primary_key=True)
+
+
+def _thread() -> Column[int]:
+    """A row of thread_keys; no constraint, because deletion removes rows explicitly and in order."""
+    return Column("thread", _Id, nullable=False)
+
+
+thread_keys = Table(
+    "thread_keys",
+    metadata,
+    _id(),
+    Column("thread_key", Text, nullable=False),
+    Column("last_seq", Integer, nullable=False),
+    Column("retired_at", Float),
+    UniqueConstraint("thread_key"),
+    comment="Every internal key ever used; a retired one refuses late writers. Holds the seq counter.",
+)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("id", _Id, ForeignKey("thread_keys.id"), primary_key=True),
+    Column("user_id", Text, nullable=False),
+    Column("thread_id", Text, nullable=False),
+    Column("title", Text, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("updated_at", Float, nullable=False),
+    Column("metadata", Text, nullable=False),
+    UniqueConstraint("user_id", "thread_id"),
+)
+Index("ix_threads_newest", threads.c.user_id, threads.c.updated_at)
+
+runs = Table(
+    "runs",
+    metadata,
+    _id(),
+    Column("run_id", Text, nullable=False),
+    _thread(),
+    Column("status", Text, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("started_at", Float),
+    Column("ended_at", Float),
+    Column("input", LargeBinary, nullable=False),
+    Column("config", LargeBinary, nullable=False),
+    Column("outcome", LargeBinary),
+    Column("error", LargeBinary),
+    Column("usage", LargeBinary),
+    UniqueConstraint("run_id"),
+)
+Index("ix_runs_thread", runs.c.thread)
+
+run_events = Table(
+    "run_events",
+    metadata,
+    _id(),
+    _thread(),
+    Column("seq", Integer, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("type", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("payload", LargeBinary, nullable=False),
+    UniqueConstraint("thread", "seq"),
+)
+
+run_deltas = Table(
+    "run_deltas",
+    metadata,
+    _id(),
+    _thread(),
+    Column("run_id", Text, nullable=False),
+    Column("message_id", Text, nullable=False),
+    Column("start", Integer, nullable=False),
+    Column("text", Text, nullable=False),
+    UniqueConstraint("run_id", "message_id", "start"),
+)
+
+tool_calls = Table(
+    "tool_calls",
+    metadata,
+    _id(),
+    _thread(),
+    Column("run_id", Text, nullable=False),
+    Column("call", LargeBinary, nullable=False, comment="sha256 of the key, first 16 bytes"),
+    Column("name", Text, nullable=False),
+    Column("started", Integer, nullable=False),
+    Column("result", LargeBinary),
+    UniqueConstraint("thread", "call"),
+)
+
+model_calls = Table(
+    "model_calls",
+    metadata,
+    _id(),
+    _thread(),
+    Column("run_id", Text, nullable=False),
+    Column("call", LargeBinary, nullable=False, comment="sha256 of the key, first 16 bytes"),
+    Column("reply", LargeBinary, nullable=False),
+    UniqueConstraint("thread", "call"),
+)
+
+blobs = Table(
+    "blobs",
+    metadata,
+    _id(),
+    Column("user_id", Text, nullable=False),
+    Column("sha256", LargeBinary, nullable=False),
+    Column("media_type", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    UniqueConstraint("user_id", "sha256"),
+)
+
+blob_refs = Table(
+    "blob_refs",
+    metadata,
+    Column("thread", _Id, primary_key=True, autoincrement=False),
+    Column("blob", _Id, primary_key=True, autoincrement=False),
+    Index("ix_blob_refs_blob", "blob"),
+    sqlite_with_rowid=False,
+)
+
+checkpoints = Table(
+    "checkpoints",
+    metadata,
+    _id(),
+    _thread(),
+    Column("ns", Text, nullable=False),
+    Column("checkpoint_id", LargeBinary, nullable=False),
+    Column("parent", LargeBinary, comment="checkpoint_id"),
+    Column("run_id", Text),
+    Column("data", LargeBinary, comment="NULL while only its writes are known"),
+    UniqueConstraint("thread", "ns", "checkpoint_id"),
+)
+
+checkpoint_values = Table(
+    "checkpoint_values",
+    metadata,
+    Column("checkpoint", _Id, primary_key=True, autoincrement=False),
+    Column("channel", Text, primary_key=True),
+    Column(
+        "thin", Integer, nullable=False, comment="ordinal of a snapshot that may be thinned, or 0"
+    ),
+    Column("data", LargeBinary, nullable=False),
+)
+
+checkpoint_writes = Table(
+    "checkpoint_writes",
+    metadata,
+    _id(),
+    Column("checkpoint", _Id, nullable=False),
+    Column("task", LargeBinary, nullable=False),
+    Column("path", Text, nullable=False),
+    Column("data", LargeBinary, nullable=False),
+    UniqueConstraint("checkpoint", "task"),
+)
+
+
+def render_schema() -> str:
+    """SQL that creates every table on SQLite; the text of `schema.sql`."""
+    dialect = sqlite.dialect()
+    statements: list[str] = []
+    for table in metadata.sorted_tables:
+        statements.append(str(CreateTable(table).compile(dialect=dialect)).strip())
+        statements.extend(
+            str(CreateIndex(index).compile(dialect=dialect)).strip()
+            for index in sorted(table.indexes, key=lambda index: index.name or "")
+        )
+    lines = [line.rstrip() for line in ";\n\n".join(statements).splitlines()]
+    return "\n".join(lines).replace("\t", "  ") + ";\n"

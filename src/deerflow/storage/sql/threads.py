@@ -1,0 +1,223 @@
+"""Threads and their runs in SQL."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable
+from typing import Any
+
+from deerflow.storage.encoding import clean_text, dump_json, load_json
+from deerflow.storage.protocol import RunRow, ThreadRow
+from deerflow.storage.sql.batch import Batch
+from deerflow.storage.sql.blobs import release_all
+from deerflow.storage.sql.driver import Connection
+from deerflow.storage.sql.reader import Readers
+from deerflow.storage.sql.runs import (
+    ACTIVE,
+    SELECT_RUN,
+    end_work,
+    one_run,
+    run_row,
+    start_work,
+)
+from deerflow.storage.sql.writer import Writer
+from deerflow.storage.states import ABANDONED
+
+_SELECT = (
+    "SELECT t.user_id, t.thread_id, k.thread_key, t.title, t.created_at, t.updated_at, t.status,"
+    " t.metadata, k.last_seq FROM threads t JOIN thread_keys k ON k.id = t.id"
+)
+_ONE = f"{_SELECT} WHERE t.user_id = ? AND t.thread_id = ?"
+_NEWEST = f"{_SELECT} WHERE t.user_id = ? ORDER BY t.updated_at DESC, k.thread_key DESC LIMIT ?"
+_OLDER = (
+    f"{_SELECT} WHERE t.user_id = ? AND t.updated_at <= ?"
+    " AND (t.updated_at < ? OR k.thread_key < ?)"
+    " ORDER BY t.updated_at DESC, k.thread_key DESC LIMIT ?"
+)
+_OWNED = ("run_events", "run_deltas", "tool_calls", "model_calls", "runs")
+"""Tables whose rows name their thread."""
+
+
+def _thread_row(row: tuple[Any, ...]) -> ThreadRow:
+    return ThreadRow(*row[:7], metadata=load_json(row[7]), last_seq=row[8])
+
+
+def _one(connection: Connection, user_id: str, thread_id: str) -> ThreadRow | None:
+    row = connection.execute(_ONE, (user_id, thread_id)).fetchone()
+    return None if row is None else _thread_row(row)
+
+
+def delete_checkpoints(connection: Connection, thread: int) -> None:
+    """Remove a thread's checkpoints with their values and writes."""
+    for table in ("checkpoint_values", "checkpoint_writes"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE checkpoint IN"  # noqa: S608  # two names above
+            " (SELECT id FROM checkpoints WHERE thread = ?)",
+            (thread,),
+        )
+    connection.execute("DELETE FROM checkpoints WHERE thread = ?", (thread,))
+
+
+class SqlThreads:
+    """Threads on the writer's queue.
+
+    Args:
+        owner: who runs the runs that are started here.
+    """
+
+    def __init__(self, writer: Writer, readers: Readers, owner: str) -> None:
+        self._writer = writer
+        self._readers = readers
+        self._owner = owner
+
+    async def ensure(
+        self, user_id: str, thread_id: str, metadata: dict[str, Any] | None = None
+    ) -> ThreadRow:
+        """See Threads."""
+        key, text = secrets.token_hex(16), dump_json(metadata or {}).decode()
+
+        def work(batch: Batch) -> ThreadRow:
+            connection = batch.connection
+            found = _one(connection, user_id, thread_id)
+            if found is not None:
+                return found
+            now = time.time()
+            cursor = connection.execute(
+                "INSERT INTO thread_keys (thread_key, last_seq) VALUES (?, 0)", (key,)
+            )
+            connection.execute(
+                "INSERT INTO threads (id, user_id, thread_id, title, status, created_at,"
+                " updated_at, metadata) VALUES (?, ?, ?, '', 'idle', ?, ?, ?)",
+                (cursor.lastrowid, user_id, thread_id, now, now, text),
+            )
+            return ThreadRow(user_id, thread_id, key, "", now, now, "idle", load_json(text))
+
+        found = await self.get(user_id, thread_id)
+        return found or await self._writer.submit(work)
+
+    async def get(self, user_id: str, thread_id: str) -> ThreadRow | None:
+        """See Threads."""
+        return await self._readers.read(lambda c: _one(c, user_id, thread_id), scope="")
+
+    async def list(
+        self, user_id: str, *, limit: int = 50, before: tuple[float, str] | None = None
+    ) -> list[ThreadRow]:
+        """See Threads."""
+
+        def query(connection: Connection) -> list[ThreadRow]:
+            if before is None:
+                rows = connection.execute(_NEWEST, (user_id, limit)).fetchall()
+            else:
+                updated, key = before
+                rows = connection.execute(
+                    _OLDER, (user_id, updated, updated, key, limit)
+                ).fetchall()
+            return [_thread_row(row) for row in rows]
+
+        return await self._readers.read(query, scope="")
+
+    def update(
+        self, thread_key: str, *, title: str | None = None, status: str | None = None
+    ) -> Awaitable[None]:
+        """See Threads."""
+        clean = None if title is None else clean_text(title)
+
+        def work(batch: Batch) -> None:
+            ref = batch.thread(thread_key)
+            batch.connection.execute(
+                "UPDATE threads SET title = coalesce(?, title), status = coalesce(?, status)"
+                " WHERE id = ?",
+                (clean, status, ref.id),
+            )
+
+        return self._writer.submit(work, scope=thread_key)
+
+    async def delete(self, user_id: str, thread_id: str) -> str | None:
+        """See Threads."""
+
+        def work(batch: Batch) -> str | None:
+            connection = batch.connection
+            found = _one(connection, user_id, thread_id)
+            if found is None:
+                return None
+            ref = batch.thread(found.thread_key)
+            delete_checkpoints(connection, ref.id)
+            release_all(connection, ref.id)
+            for table in _OWNED:
+                connection.execute(f"DELETE FROM {table} WHERE thread = ?", (ref.id,))  # noqa: S608
+            connection.execute("DELETE FROM threads WHERE id = ?", (ref.id,))
+            connection.execute(
+                "UPDATE thread_keys SET retired_at = ? WHERE id = ?", (time.time(), ref.id)
+            )
+            del batch.refs[found.thread_key]
+            batch.deleted.append(found.thread_key)
+            return found.thread_key
+
+        return await self._writer.submit(work)
+
+    async def start_run(
+        self,
+        thread_key: str,
+        run_id: str,
+        *,
+        input: dict[str, Any],
+        config: dict[str, Any],
+        event: tuple[str, dict[str, Any]] | None = None,
+    ) -> RunRow:
+        """See Threads."""
+        work = start_work(thread_key, run_id, self._owner, (input, config), event)
+        return await self._writer.submit(work, scope=thread_key)
+
+    def end_run(
+        self,
+        run_id: str,
+        *,
+        status: str,
+        outcome: dict[str, Any] | None,
+        error: dict[str, Any] | None = None,
+        usage: dict[str, Any] | None = None,
+    ) -> Awaitable[None]:
+        """See Threads. The journal of a run that ended in success is dropped."""
+        return self._writer.submit(end_work(run_id, status, (outcome, error, usage)))
+
+    async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:
+        """See Threads."""
+
+        def query(connection: Connection) -> list[RunRow]:
+            rows = connection.execute(
+                f"{SELECT_RUN} WHERE k.thread_key = ? ORDER BY r.id DESC LIMIT ?",
+                (thread_key, limit),
+            ).fetchall()
+            return [run_row(row) for row in rows]
+
+        return await self._readers.read(query, scope="")
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """See Threads."""
+        sql = f"{SELECT_RUN} WHERE r.run_id = ?"
+        return await self._readers.read(lambda c: one_run(c, sql, run_id), scope="")
+
+    async def active_run(self, thread_key: str) -> RunRow | None:
+        """See Threads."""
+        return await self._readers.read(lambda c: one_run(c, ACTIVE, thread_key), scope="")
+
+    async def adopt_run(self, run_id: str, *, owner: str) -> RunRow | None:
+        """See Threads."""
+
+        def work(batch: Batch) -> RunRow | None:
+            rows = batch.connection.execute(
+                "UPDATE runs SET owner = ? WHERE run_id = ? AND owner = ? AND ended_at IS NULL"
+                " RETURNING id",
+                (self._owner, run_id, owner),
+            ).fetchall()
+            if not rows:
+                return None
+            return one_run(batch.connection, f"{SELECT_RUN} WHERE r.run_id = ?", run_id)
+
+        return await self._writer.submit(work)
+
+    async def abandon_run(self, run_id: str) -> None:
+        """See Threads."""
+        if await self.run(run_id) is not None:
+            await self.end_run(run_id, status="error", outcome=None, error=ABANDONED)

@@ -1,0 +1,286 @@
+"""The one writer of a database file: operations in order, committed in groups, one transaction each time."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any, TypeVar, cast
+
+from deerflow.errors import DeerFlowError, StorageError
+from deerflow.storage.follow import Hub
+from deerflow.storage.sql.batch import Batch
+from deerflow.storage.sql.driver import Connection, DatabaseError, connect, translated
+from deerflow.storage.ticket import Ticket
+
+T = TypeVar("T")
+Work = Callable[[Batch], T]
+
+LINGER_SECONDS = 0.02
+"""How long a write that nobody awaits may wait for company (architecture, decision 6)."""
+POLL_SECONDS = 0.05
+"""How often followers learn of what another process committed."""
+
+
+class _Job:
+    """A queued operation and its ticket."""
+
+    __slots__ = ("ticket", "work")
+
+    def __init__(self, work: Work[Any], ticket: Ticket[Any]) -> None:
+        self.work = work
+        self.ticket = ticket
+
+
+class Writer:
+    """A thread that owns the writing connection.
+
+    `submit` queues in order and returns at once. A batch starts when somebody awaits a ticket, or LINGER_SECONDS
+    after the first unawaited one. A batch first runs without savepoints; when an operation fails it is rolled back
+    and run again with one savepoint per operation, so that a failure takes no neighbour along.
+
+    Args:
+        path: database file, its schema up to date.
+        hub: followers to tell after each commit.
+        on_foreign: called in the writer's thread when another process has committed and somebody follows.
+    """
+
+    def __init__(self, path: Path, hub: Hub, on_foreign: Callable[[Connection], None]) -> None:
+        self._connection = connect(path)
+        self._hub = hub
+        self._on_foreign = on_foreign
+        self._lock = threading.Lock()
+        self._ready = threading.Condition(self._lock)
+        self._queue: list[_Job] = []
+        self._last: dict[str, Ticket[Any]] = {}
+        self._failed: dict[str, DeerFlowError] = {}
+        self._go = self._closing = False
+        self._calling: asyncio.AbstractEventLoop | None = None
+        self._timing: asyncio.AbstractEventLoop | None = None
+        self._stopped: StorageError | None = None
+        self._foreign = self._version()
+        self._thread = threading.Thread(target=self._main, name="deerflow-writer", daemon=True)
+        self._thread.start()
+
+    # --- callers' side ---
+
+    def submit(self, work: Work[T], *, scope: str = "", guarded: bool = False) -> Ticket[T]:
+        """Queue an operation.
+
+        Args:
+            work: runs in the writer's thread, perhaps twice; it may change nothing but the database and the batch.
+            scope: thread key that it belongs to.
+            guarded: fail when an earlier unawaited write of the scope failed.
+        """
+        ticket: Ticket[T] = Ticket(
+            scope, self._lock, guarded=guarded, on_wait=self.hurry, on_read=self._seen
+        )
+        with self._lock:
+            if self._closing or self._stopped is not None:
+                ticket.settle(None, self._stopped or StorageError("The storage is closed."))
+                return ticket
+            self._queue.append(_Job(work, ticket))
+            self._last[scope] = self._last[""] = ticket
+        if self._timing is None or self._timing.is_closed():
+            self._later()
+        return ticket
+
+    async def settle(self, scope: str = "") -> None:
+        """Return when what was queued before for the scope ("" = all) has been tried."""
+        last = self._last.get(scope)
+        if last is not None and not last.done:
+            await last.settled()
+
+    async def flush(self) -> None:
+        """Return when all is durable.
+
+        Raises:
+            DeerFlowError: the first failure of an unawaited write since the last flush or checkpoint.
+        """
+        await self.submit(lambda batch: None)
+        with self._lock:
+            failed, self._failed = self._failed, {}
+        for error in failed.values():
+            raise error
+
+    async def close(self) -> None:
+        """Flush, stop the thread and close the connection. Raises like `flush`."""
+        try:
+            if self._stopped is None and not self._closing:
+                await self.flush()
+        finally:
+            with self._lock:
+                self._closing = True
+                self._ready.notify()
+            await asyncio.to_thread(self._thread.join)
+
+    def watch(self) -> None:
+        """Somebody follows now: begin to look for other processes' commits."""
+        with self._lock:
+            self._ready.notify()
+
+    def _later(self) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+        except RuntimeError:  # no loop here: nobody else would wake the writer
+            self._wake()
+            return
+        self._timing = loop
+        loop.call_later(LINGER_SECONDS, self._wake)
+
+    def hurry(self) -> None:
+        """Start the batch when this round of the loop is over, so that parallel callers share it."""
+        loop = asyncio.get_running_loop()
+        if self._calling is not loop:
+            self._calling = loop
+            loop.call_soon(self._wake)
+
+    def _wake(self) -> None:
+        with self._lock:
+            self._calling = None
+            self._go = True
+            self._ready.notify()
+
+    def _seen(self, error: DeerFlowError) -> None:
+        """A failure reached a caller: it is no longer owed to anybody else."""
+        with self._lock:
+            for scope in [s for s, known in self._failed.items() if known is error]:
+                del self._failed[scope]
+
+    # --- the writer's thread ---
+
+    def _main(self) -> None:
+        try:
+            while self._turn():
+                pass
+        finally:
+            self._stop()
+
+    def _turn(self) -> bool:
+        with self._ready:
+            if not (self._go or self._closing):
+                self._ready.wait(POLL_SECONDS if self._hub.watched else None)
+            jobs: list[_Job] = []
+            if self._go or self._closing:
+                jobs, self._queue = self._queue, []
+                self._go, self._timing = False, None
+            closing = self._closing
+        if jobs:
+            self._run(jobs)
+        elif closing:
+            return False
+        if self._hub.watched:
+            self._look()
+        return True
+
+    def _stop(self) -> None:
+        with self._lock:
+            self._stopped = StorageError("The storage is closed.")
+            jobs, self._queue = self._queue, []
+        self._resolve([(job.ticket, None, self._stopped) for job in jobs])
+        self._connection.close()
+
+    def _run(self, jobs: Sequence[_Job]) -> None:
+        batch = Batch(self._connection)
+        try:
+            outcome = self._transact(jobs, batch)
+        except DatabaseError as error:
+            self._rollback()
+            self._resolve([(job.ticket, None, translated(error)) for job in jobs])
+            return
+        self._hub.publish(batch)
+        self._resolve(outcome)
+
+    def _transact(
+        self, jobs: Sequence[_Job], batch: Batch
+    ) -> list[tuple[Ticket[Any], Any, DeerFlowError | None]]:
+        connection = self._connection
+        connection.execute("BEGIN IMMEDIATE")
+        outcome = self._all(jobs, batch)
+        if outcome is None:
+            self._rollback()
+            batch.undo((0, 0, {}))
+            connection.execute("BEGIN IMMEDIATE")
+            outcome = [(job.ticket, *self._one(job, batch)) for job in jobs]
+        connection.execute("COMMIT")
+        return outcome
+
+    def _all(
+        self, jobs: Sequence[_Job], batch: Batch
+    ) -> list[tuple[Ticket[Any], Any, DeerFlowError | None]] | None:
+        """All at once, None when one of them fails."""
+        if any(job.ticket.guarded and job.ticket.scope in self._failed for job in jobs):
+            return None
+        try:
+            return [(job.ticket, job.work(batch), None) for job in jobs]
+        except (DeerFlowError, DatabaseError):
+            return None
+
+    def _one(self, job: _Job, batch: Batch) -> tuple[Any, DeerFlowError | None]:
+        """One operation in its savepoint. Raises the driver's error when it has ended the transaction."""
+        ticket, connection = job.ticket, self._connection
+        if ticket.guarded:
+            with self._lock:
+                owed = self._failed.pop(ticket.scope, None)
+            if owed is not None:
+                return None, owed
+        mark = batch.mark()
+        connection.execute("SAVEPOINT one")
+        try:
+            value = job.work(batch)
+            connection.execute("RELEASE one")
+        except (DeerFlowError, DatabaseError) as error:
+            if not connection.in_transaction:
+                raise
+            connection.execute("ROLLBACK TO one")
+            connection.execute("RELEASE one")
+            batch.undo(mark)
+            known = error if isinstance(error, DeerFlowError) else translated(error)
+            self._owe(ticket, known)
+            return None, known
+        return value, None
+
+    def _owe(self, ticket: Ticket[Any], error: DeerFlowError) -> None:
+        """Keep a failure that nobody waits for, for the thread's next checkpoint."""
+        with self._lock:
+            if not ticket.awaited and not ticket.guarded:
+                self._failed.setdefault(ticket.scope, error)
+
+    def _rollback(self) -> None:
+        if self._connection.in_transaction:
+            self._connection.execute("ROLLBACK")
+
+    def _resolve(self, outcome: Sequence[tuple[Ticket[Any], Any, DeerFlowError | None]]) -> None:
+        by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
+        with self._lock:
+            guarded = {ticket.scope for ticket, _, _ in outcome if ticket.guarded}
+            for ticket, value, error in outcome:
+                if error is not None and not ticket.awaited and ticket.scope not in guarded:
+                    self._failed.setdefault(ticket.scope, error)
+                for loop, future in ticket.settle(value, error):
+                    by_loop.setdefault(loop, []).append(future)
+                for scope in {ticket.scope, ""}:
+                    if self._last.get(scope) is ticket:
+                        del self._last[scope]
+        for loop, futures in by_loop.items():
+            try:
+                loop.call_soon_threadsafe(_set, futures)
+            except RuntimeError:  # the loop is closed: nobody waits any more
+                continue
+
+    def _version(self) -> int:
+        """Changes when another connection has committed (sqlite.org/pragma.html#pragma_data_version)."""
+        return cast(int, self._connection.execute("PRAGMA data_version").fetchone()[0])
+
+    def _look(self) -> None:
+        version = self._version()
+        if version != self._foreign:
+            self._foreign = version
+            self._on_foreign(self._connection)
+
+
+def _set(futures: Sequence[asyncio.Future[None]]) -> None:
+    for future in futures:
+        if not future.done():
+            future.set_result(None)
