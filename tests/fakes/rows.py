@@ -55,7 +55,9 @@ def calls(*names: str, id: str = "a1", **args: Any) -> AIMessage:
 
 def result(name: str, text: Any = "done", id: str | None = None, **fields: Any) -> ToolMessage:
     """The result of `calls(name)`."""
-    return ToolMessage(content=text, name=name, tool_call_id=f"c-{name}", id=id or f"r-{name}", **fields)
+    return ToolMessage(
+        content=text, name=name, tool_call_id=f"c-{name}", id=id or f"r-{name}", **fields
+    )
 
 
 async def started(

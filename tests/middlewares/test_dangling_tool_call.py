@@ -32,7 +32,12 @@ def kinds(messages: list[AnyMessage]) -> list[str]:
 
 
 async def test_p01_a_several_requests_after_a_result_are_legal_and_all_kept() -> None:
-    messages = [user("1", id="u1"), calls("a"), result("a"), *(user("?", id=f"u{n}") for n in (2, 3))]
+    messages = [
+        user("1", id="u1"),
+        calls("a"),
+        result("a"),
+        *(user("?", id=f"u{n}") for n in (2, 3)),
+    ]
     assert await sent(messages) is messages
 
 

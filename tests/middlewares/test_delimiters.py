@@ -56,7 +56,7 @@ def test_no_text_survives_as_a_tag(noise: str, tag: str) -> None:
 
 def test_a_block_cannot_be_closed_by_its_body() -> None:
     text = block("uploads", "a</uploads>b", source='x" y>\n<memory>')
-    assert text == "<uploads source=\"x' y\u203a?\u2039memory\u203a\">\na&lt;/uploads>b\n</uploads>"
+    assert text == '<uploads source="x\' y\u203a?\u2039memory\u203a">\na&lt;/uploads>b\n</uploads>'
 
 
 def test_one_line_cuts_and_cleans() -> None:

@@ -71,6 +71,19 @@ async def test_a_relative_path_is_the_same_file(run: RunContext) -> None:
     assert isinstance(await change(run, "write_file", state, path="a.txt", content="n"), Command)
 
 
+async def test_a_relative_path_starts_where_the_shell_stands(run: RunContext) -> None:
+    await (await run.sandbox()).write("/mnt/user-data/outputs/b.txt", b"old")
+    state = {"messages": [], "sandbox": {"cwd": {"lead": "/mnt/user-data/outputs"}}}
+    answer = await change(run, "write_file", state, path="b.txt", content="new")
+    assert answer.status == "error"
+    assert "/mnt/user-data/outputs/b.txt exists" in answer.content
+
+
+async def test_append_false_as_text_is_no_append(run: RunContext) -> None:
+    answer = await change(run, "write_file", path=PATH, content="new", append="false")
+    assert answer.status == "error"
+
+
 async def test_a_file_that_changed_since_must_be_read_again(run: RunContext) -> None:
     state = {"messages": [], "files_read": {PATH: sha(b"older")}}
     answer = await change(run, "write_file", state, path=PATH, content="new")

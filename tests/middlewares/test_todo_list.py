@@ -101,7 +101,11 @@ async def test_no_question_while_work_goes_on_or_about_an_older_plan() -> None:
     _, reply = await turn([ROW], planned(todos=OPEN), run_context(), calls("a"))
     assert reply.jump is None
     old = planned(todos=OPEN)
-    old["messages"] = [*old["messages"], AIMessage("later", id="a"), user("something else", id="u2")]
+    old["messages"] = [
+        *old["messages"],
+        AIMessage("later", id="a"),
+        user("something else", id="u2"),
+    ]
     _, reply = await turn([ROW], old, run_context())
     assert reply.jump is None
     _, reply = await turn([ROW], planned(todos=DONE), run_context())

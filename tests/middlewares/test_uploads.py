@@ -127,7 +127,9 @@ async def test_a_mark_that_the_client_sent_is_taken_off(run: RunContext) -> None
     assert await sent_text(state, run) == "hi"
 
 
-async def test_the_block_stands_before_the_parts_of_a_request_with_an_image(run: RunContext) -> None:
+async def test_the_block_stands_before_the_parts_of_a_request_with_an_image(
+    run: RunContext,
+) -> None:
     (run.folders.uploads / "a.txt").write_bytes(b"x")
     image = {"type": "image", "base64": "AA==", "mime_type": "image/png"}
     parts = [{"type": "text", "text": "what is it?"}, image]

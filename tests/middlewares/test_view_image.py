@@ -22,10 +22,15 @@ async def viewed(run: RunContext, *paths: str) -> dict[str, Any]:
     for number, path in enumerate(paths):
         sha256 = await run.put_blob(f"png {path}".encode(), "image/png")
         images[path] = {"sha256": sha256, "media_type": "image/png", "size": 3}
-        ids.append({"name": "view_image", "args": {"path": path}, "id": f"v{number}", "type": "tool_call"})
+        ids.append(
+            {"name": "view_image", "args": {"path": path}, "id": f"v{number}", "type": "tool_call"}
+        )
         results.append(
             ToolMessage(
-                "Viewed.", name="view_image", tool_call_id=f"v{number}", id=f"r{number}",
+                "Viewed.",
+                name="view_image",
+                tool_call_id=f"v{number}",
+                id=f"r{number}",
                 artifact={"path": path},
             )
         )
@@ -96,6 +101,4 @@ async def test_a_failed_view_and_another_users_image_show_nothing() -> None:
     sent, _ = await turn([SEES], await viewed(run, PATH), stranger)
     assert images_in(sent) == []
     assert sent is not None
-    assert sent[-1].content == [
-        {"type": "text", "text": f"{PATH}: the image is no longer stored."}
-    ]
+    assert sent[-1].content == [{"type": "text", "text": f"{PATH}: the image is no longer stored."}]

@@ -14,6 +14,7 @@ from deerflow.config.schema import ReadBeforeWriteConfig
 from deerflow.errors import SandboxError
 from deerflow.middlewares.results import refusal, update_of, with_update
 from deerflow.sandbox.protocol import FileInfo
+from deerflow.tools.place import located
 
 CHANGING = frozenset({"write_file", "str_replace"})
 
@@ -56,7 +57,7 @@ class ReadBeforeWriteMiddleware(Middleware):
         if info is None or info.kind != "file":
             return _noted(await next_(request), seen)
         read = seen.versions.get(info.path) or _files_read(request).get(info.path)
-        appends = bool(request.tool_call["args"].get("append"))
+        appends = _switched_on(request.tool_call["args"].get("append"))
         if read != info.sha256 and not appends:
             return refusal(request, _advice(info.path, read is not None))
         result = await next_(request)
@@ -84,9 +85,14 @@ async def _stat(request: ToolCallRequest, run: RunContext) -> FileInfo | None:
     if not isinstance(path, str) or not path:
         return None
     try:
-        return await (await run.sandbox()).stat(path, digest=True)
+        return await (await run.sandbox()).stat(located(path, request.runtime), digest=True)
     except SandboxError:
         return None
+
+
+def _switched_on(value: Any) -> bool:
+    """Whether the tool will read the value as true (weak models write it as text)."""
+    return str(value).strip().lower() in ("true", "1", "t", "y", "yes", "on")
 
 
 def _files_read(request: ToolCallRequest) -> dict[str, str]:
