@@ -6,6 +6,7 @@ import asyncio
 import threading
 from collections import deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import Protocol, TypeVar
 from weakref import WeakSet
 
@@ -119,6 +120,14 @@ class EventFollower(_Follower):
         self._behind = self._behind or len(rows) >= PAGE
 
 
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A message's deltas are gone: it is finished, or will be written anew from offset 0."""
+
+    run_id: str
+    message_id: str
+
+
 class DeltaFollower(_Follower):
     """Deltas of one thread as they are committed; pieces join when the reader is slow, none is lost."""
 
@@ -127,22 +136,21 @@ class DeltaFollower(_Follower):
         self._queue: deque[Delta] = deque()
         self._known: dict[tuple[str, str], int] = {}
 
-    def push(self, deltas: Iterable[Delta]) -> None:
+    def push(self, deltas: Iterable[Delta | Dropped]) -> None:
         """Take committed deltas (in the follower's loop); text that it has already is skipped."""
         for delta in deltas:
             message = (delta.run_id, delta.message_id)
+            if isinstance(delta, Dropped):
+                self._known.pop(message, None)
+                continue
             known = self._known.get(message, delta.offset)
             end = delta.offset + len(delta.text)
             if end <= known:
                 continue
             self._known[message] = end
             new = delta.text[max(0, known - delta.offset) :]
-            self._add(Delta(delta.run_id, delta.message_id, max(known, delta.offset), new))
+            self._add(Delta(*message, max(known, delta.offset), new))
         self._wake.set()
-
-    def drop(self, run_id: str, message_id: str) -> None:
-        """The message is finished (in the follower's loop)."""
-        self._known.pop((run_id, message_id), None)
 
     def _add(self, delta: Delta) -> None:
         if len(self._queue) >= PIECES:
@@ -173,8 +181,7 @@ class Commit(Protocol):
     """What a committed transaction tells the followers."""
 
     events: dict[str, list[Event]]
-    deltas: dict[str, list[Delta]]
-    finished: list[tuple[str, str, str]]
+    deltas: dict[str, list[Delta | Dropped]]
     deleted: list[str]
 
 
@@ -229,9 +236,6 @@ class Hub:
         for key, deltas in commit.deltas.items():
             for listener in self.delta_followers(key):
                 listener.post(listener.push, deltas)
-        for key, run_id, message_id in commit.finished:
-            for listener in self.delta_followers(key):
-                listener.post(listener.drop, run_id, message_id)
         for key in commit.deleted:
             self.end(key)
 

@@ -16,8 +16,8 @@ from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
 from deerflow.events import Event
 from deerflow.storage.checkpoints.memory import MemorySaver
 from deerflow.storage.encoding import copied
-from deerflow.storage.follow import PAGE, DeltaFollower, EventFollower, Hub
-from deerflow.storage.owner import this_owner
+from deerflow.storage.follow import PAGE, DeltaFollower, Dropped, EventFollower, Hub
+from deerflow.storage.owner import is_alive, this_owner
 from deerflow.storage.protocol import (
     Blobs,
     CallKey,
@@ -39,8 +39,9 @@ from deerflow.storage.ticket import Ticket, failed_ticket, settled_ticket
 @dataclass(slots=True)
 class _Commit:
     events: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
-    deltas: dict[str, list[Delta]] = field(default_factory=dict[str, list[Delta]])
-    finished: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    deltas: dict[str, list[Delta | Dropped]] = field(
+        default_factory=dict[str, list[Delta | Dropped]]
+    )
     deleted: list[str] = field(default_factory=list[str])
 
 
@@ -148,7 +149,7 @@ class MemoryDeltas:
         self._tables.deltas.pop((run_id, message_id), None)
         key = self._tables.delta_keys.pop((run_id, message_id), None)
         if key is not None:
-            self._tables.hub.publish(_Commit(finished=[(key, run_id, message_id)]))
+            self._tables.hub.publish(_Commit(deltas={key: [Dropped(run_id, message_id)]}))
         return settled_ticket(None)
 
 
@@ -287,8 +288,9 @@ class MemoryThreads:
         tables.refuse(thread_key)
         if thread_key not in tables.threads:
             raise NotFoundError("There is no such thread.")
-        if run_id in tables.runs or await self.active_run(thread_key) is not None:
-            raise ConflictError("Another run of this thread is active.")
+        if run_id in tables.runs:
+            raise ConflictError("A run with this id exists already.")
+        await self._bury(thread_key)
         now = time.time()
         run = RunRow(
             run_id=run_id,
@@ -307,6 +309,29 @@ class MemoryThreads:
         if event is not None:
             tables.append(thread_key, run_id, *event)
         return run
+
+    async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
+        """See Threads."""
+        tables, run = self._tables, self._tables.runs.get(run_id)
+        tables.refuse(thread_key)
+        if run is None or run.thread_key != thread_key or run.status == "success":
+            raise NotFoundError("There is no such run to go on with.")
+        await self._bury(thread_key)
+        run = tables.runs[run_id] = replace(
+            run, status="running", owner=self._owner, ended_at=None, outcome=None, error=None
+        )
+        tables.threads[thread_key] = replace(
+            tables.threads[thread_key], status="busy", updated_at=time.time()
+        )
+        return run
+
+    async def _bury(self, thread_key: str) -> None:
+        """Close the run that a dead process left open; ConflictError when a living one works."""
+        active = await self.active_run(thread_key)
+        if active is not None and is_alive(active.owner):
+            raise ConflictError("Another run of this thread is active.")
+        if active is not None:
+            await self.abandon_run(active.run_id)
 
     def end_run(
         self,
@@ -355,14 +380,6 @@ class MemoryThreads:
             if run.ended_at is None:
                 return run
         return None
-
-    async def adopt_run(self, run_id: str, *, owner: str) -> RunRow | None:
-        """See Threads."""
-        run = self._tables.runs.get(run_id)
-        if run is None or run.ended_at is not None or run.owner != owner:
-            return None
-        self._tables.runs[run_id] = replace(run, owner=self._owner)
-        return self._tables.runs[run_id]
 
     async def abandon_run(self, run_id: str) -> None:
         """See Threads."""

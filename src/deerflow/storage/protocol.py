@@ -263,15 +263,11 @@ class Threads(Protocol):
         ...
 
     async def active_run(self, thread_key: str) -> RunRow | None:
-        """The run of the thread that has not ended; its `owner` tells whether anybody still works on it."""
-        ...
-
-    async def adopt_run(self, run_id: str, *, owner: str) -> RunRow | None:
-        """Take over a run that `owner` (a dead process) had; None when someone else was quicker or it ended."""
+        """The run of the thread that has not ended; `owner.is_alive` tells whether it is executed."""
         ...
 
     async def abandon_run(self, run_id: str) -> None:
-        """Close a run whose process died: status error, code `process_died`. Nothing when it has ended."""
+        """Close a run whose process died: error `process_died`. Nothing when it has ended."""
         ...
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from deerflow.errors import ThreadGoneError
 from deerflow.events import Event
+from deerflow.storage.follow import Dropped
 from deerflow.storage.protocol import Delta
 from deerflow.storage.sql.driver import Connection
 
@@ -27,6 +28,15 @@ class ThreadRef:
     last_seq: int
 
 
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Lengths of what a batch tells."""
+
+    events: dict[str, int] = field(default_factory=dict[str, int])
+    deltas: dict[str, int] = field(default_factory=dict[str, int])
+    deleted: int = 0
+
+
 @dataclass(slots=True)
 class Batch:
     """State of one transaction. Thrown away when it is rolled back.
@@ -34,14 +44,15 @@ class Batch:
     Attributes:
         connection: the writer's.
         refs: threads by key.
-        events, deltas, finished, deleted: what followers hear after the commit.
+        events, deltas, deleted: what followers hear after the commit.
     """
 
     connection: Connection
     refs: dict[str, ThreadRef] = field(default_factory=dict[str, ThreadRef])
     events: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
-    deltas: dict[str, list[Delta]] = field(default_factory=dict[str, list[Delta]])
-    finished: list[tuple[str, str, str]] = field(default_factory=list[tuple[str, str, str]])
+    deltas: dict[str, list[Delta | Dropped]] = field(
+        default_factory=dict[str, list[Delta | Dropped]]
+    )
     deleted: list[str] = field(default_factory=list[str])
 
     def thread(self, key: str) -> ThreadRef:
@@ -78,24 +89,19 @@ class Batch:
         )
         return ref.last_seq
 
-    def mark(self) -> tuple[int, int, dict[str, tuple[int, int]]]:
+    def mark(self) -> Mark:
         """State before an operation that may be undone."""
-        told = {key: len(found) for key, found in self.events.items()}
-        heard = {key: len(found) for key, found in self.deltas.items()}
-        keys = {*told, *heard}
-        return (
-            len(self.finished),
+        return Mark(
+            {key: len(found) for key, found in self.events.items()},
+            {key: len(found) for key, found in self.deltas.items()},
             len(self.deleted),
-            {key: (told.get(key, 0), heard.get(key, 0)) for key in keys},
         )
 
-    def undo(self, mark: tuple[int, int, dict[str, tuple[int, int]]]) -> None:
+    def undo(self, mark: Mark) -> None:
         """Back to the mark; threads are read again."""
-        finished, deleted, lengths = mark
-        del self.finished[finished:]
-        del self.deleted[deleted:]
-        for key in list(self.events):
-            del self.events[key][lengths.get(key, (0, 0))[0] :]
-        for key in list(self.deltas):
-            del self.deltas[key][lengths.get(key, (0, 0))[1] :]
+        for key, events in self.events.items():
+            del events[mark.events.get(key, 0) :]
+        for key, deltas in self.deltas.items():
+            del deltas[mark.deltas.get(key, 0) :]
+        del self.deleted[mark.deleted :]
         self.refs.clear()

@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
 from deerflow.storage.encoding import clean_text
-from deerflow.storage.follow import DeltaFollower, Hub
+from deerflow.storage.follow import DeltaFollower, Dropped, Hub
 from deerflow.storage.protocol import Delta
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
@@ -106,7 +106,7 @@ class SqlDeltas:
             batch.connection.execute(
                 "DELETE FROM run_deltas WHERE run_id = ? AND message_id = ?", (run_id, message_id)
             )
-            batch.finished.append((row[0], run_id, message_id))
+            batch.deltas.setdefault(row[0], []).append(Dropped(run_id, message_id))
 
         return self._writer.submit(work)
 

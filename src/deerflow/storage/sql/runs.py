@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any
 
 from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
 from deerflow.storage.encoding import dump_json, load_json, pack, unpack
+from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import RunRow
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.events import insert_event
 from deerflow.storage.sql.journal import forget_run
-from deerflow.storage.states import THREAD_STATUS
+from deerflow.storage.states import ABANDONED, THREAD_STATUS
 
 SELECT_RUN = (
     "SELECT r.run_id, k.thread_key, r.status, r.created_at, r.started_at, r.ended_at,"
@@ -21,6 +23,7 @@ SELECT_RUN = (
     " FROM runs r JOIN thread_keys k ON k.id = r.thread"
 )
 ACTIVE = f"{SELECT_RUN} WHERE k.thread_key = ? AND r.ended_at IS NULL ORDER BY r.id DESC LIMIT 1"
+ONE_RUN = f"{SELECT_RUN} WHERE r.run_id = ?"
 _INSERT = (
     "INSERT INTO runs (run_id, thread, status, owner, created_at, started_at, input, config)"
     " VALUES (?, ?, 'running', ?, ?, ?, ?, ?)"
@@ -67,12 +70,9 @@ def start_work(
         found = connection.execute("SELECT 1 FROM threads WHERE id = ?", (ref.id,)).fetchone()
         if found is None:
             raise NotFoundError("There is no such thread.")
-        busy = connection.execute(
-            "SELECT 1 FROM runs WHERE run_id = ? OR (thread = ? AND ended_at IS NULL)",
-            (run_id, ref.id),
-        ).fetchone()
-        if busy is not None:
-            raise ConflictError("Another run of this thread is active.")
+        if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
+            raise ConflictError("A run with this id exists already.")
+        _bury(connection, ref.id, now)
         connection.execute(_INSERT, (run_id, ref.id, owner, now, now, *texts))
         connection.execute(
             "UPDATE threads SET status = 'busy', updated_at = ? WHERE id = ?", (now, ref.id)
@@ -80,6 +80,44 @@ def start_work(
         if first is not None:
             insert_event(batch, thread_key, run_id, *first)
         return RunRow(run_id, thread_key, "running", now, now, None, *documents, owner=owner)
+
+    return work
+
+
+def _bury(connection: Connection, thread: int, now: float) -> None:
+    """Close the runs that dead processes left open. Raises ConflictError when a living one works."""
+    rows = connection.execute(
+        "SELECT id, owner FROM runs WHERE thread = ? AND ended_at IS NULL", (thread,)
+    ).fetchall()
+    for id, owner in rows:
+        if is_alive(owner):
+            raise ConflictError("Another run of this thread is active.")
+        connection.execute(
+            "UPDATE runs SET status = 'error', ended_at = ?, error = ? WHERE id = ?",
+            (now, packed(ABANDONED), id),
+        )
+
+
+def reopen_work(thread_key: str, run_id: str, owner: str) -> Callable[[Batch], RunRow]:
+    """The operation that takes over a run that did not end well."""
+
+    def work(batch: Batch) -> RunRow:
+        connection, ref, now = batch.connection, batch.thread(thread_key), time.time()
+        found = one_run(connection, ONE_RUN, run_id)
+        if found is None or found.thread_key != thread_key or found.status == "success":
+            raise NotFoundError("There is no such run to go on with.")
+        _bury(connection, ref.id, now)
+        connection.execute(
+            "UPDATE runs SET status = 'running', owner = ?, ended_at = NULL, outcome = NULL,"
+            " error = NULL WHERE run_id = ?",
+            (owner, run_id),
+        )
+        connection.execute(
+            "UPDATE threads SET status = 'busy', updated_at = ? WHERE id = ?", (now, ref.id)
+        )
+        return replace(
+            found, status="running", owner=owner, ended_at=None, outcome=None, error=None
+        )
 
     return work
 

@@ -15,9 +15,11 @@ from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.reader import Readers
 from deerflow.storage.sql.runs import (
     ACTIVE,
+    ONE_RUN,
     SELECT_RUN,
     end_work,
     one_run,
+    reopen_work,
     run_row,
     start_work,
 )
@@ -169,6 +171,11 @@ class SqlThreads:
         work = start_work(thread_key, run_id, self._owner, (input, config), event)
         return await self._writer.submit(work, scope=thread_key)
 
+    async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
+        """See Threads."""
+        work = reopen_work(thread_key, run_id, self._owner)
+        return await self._writer.submit(work, scope=thread_key)
+
     def end_run(
         self,
         run_id: str,
@@ -195,27 +202,11 @@ class SqlThreads:
 
     async def run(self, run_id: str) -> RunRow | None:
         """See Threads."""
-        sql = f"{SELECT_RUN} WHERE r.run_id = ?"
-        return await self._readers.read(lambda c: one_run(c, sql, run_id), scope="")
+        return await self._readers.read(lambda c: one_run(c, ONE_RUN, run_id), scope="")
 
     async def active_run(self, thread_key: str) -> RunRow | None:
         """See Threads."""
         return await self._readers.read(lambda c: one_run(c, ACTIVE, thread_key), scope="")
-
-    async def adopt_run(self, run_id: str, *, owner: str) -> RunRow | None:
-        """See Threads."""
-
-        def work(batch: Batch) -> RunRow | None:
-            rows = batch.connection.execute(
-                "UPDATE runs SET owner = ? WHERE run_id = ? AND owner = ? AND ended_at IS NULL"
-                " RETURNING id",
-                (self._owner, run_id, owner),
-            ).fetchall()
-            if not rows:
-                return None
-            return one_run(batch.connection, f"{SELECT_RUN} WHERE r.run_id = ?", run_id)
-
-        return await self._writer.submit(work)
 
     async def abandon_run(self, run_id: str) -> None:
         """See Threads."""

@@ -10,7 +10,7 @@ from typing import Any, TypeVar, cast
 
 from deerflow.errors import DeerFlowError, StorageError
 from deerflow.storage.follow import Hub
-from deerflow.storage.sql.batch import Batch
+from deerflow.storage.sql.batch import Batch, Mark
 from deerflow.storage.sql.driver import Connection, DatabaseError, connect, translated
 from deerflow.storage.ticket import Ticket
 
@@ -200,7 +200,7 @@ class Writer:
         outcome = self._all(jobs, batch)
         if outcome is None:
             self._rollback()
-            batch.undo((0, 0, {}))
+            batch.undo(Mark())
             connection.execute("BEGIN IMMEDIATE")
             outcome = [(job.ticket, *self._one(job, batch)) for job in jobs]
         connection.execute("COMMIT")
