@@ -163,7 +163,7 @@ def _load(use: str, name: str) -> type[BaseChatModel]:
         near = difflib.get_close_matches(attribute, dir(loaded), n=1)
         hint = f"; did you mean {near[0]}?" if near and found is None else ""
         raise ConfigError([f"models.{name}.use: {use} is not a LangChain chat class{hint}"])
-    return cast("type[BaseChatModel]", found)
+    return found
 
 
 def _by_langchain(how: Recipe, name: str, keys: dict[str, Any]) -> BaseChatModel:
@@ -173,7 +173,10 @@ def _by_langchain(how: Recipe, name: str, keys: dict[str, Any]) -> BaseChatModel
     known = PROVIDERS.get(how.provider)
     try:
         with _Building(name):
-            return init_chat_model(how.model, model_provider=how.provider, **keys)
+            return cast(
+                "BaseChatModel",
+                init_chat_model(how.model, model_provider=how.provider, **keys),
+            )
     except ModuleNotFoundError as error:
         package = known.extra if known and known.extra else package_for(error.name or "")
         raise ConfigError(

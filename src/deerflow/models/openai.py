@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from contextlib import aclosing
+from contextvars import ContextVar
 from typing import Any, Self, cast
 
-import aiohttp
 from langchain_core.callbacks import (
     AsyncCallbackManager,
     AsyncCallbackManagerForLLMRun,
@@ -20,11 +21,9 @@ from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from deerflow.errors import ModelTimeoutError, UsageError
-from deerflow.models.failures import from_response, unreachable
-from deerflow.models.pool import CONNECT_SECONDS, SessionPool
+from deerflow.errors import UsageError
+from deerflow.models.pool import SessionPool
 from deerflow.models.private import REASONING
-from deerflow.models.protocol import delta_sink
 from deerflow.models.reply import ReplyBuilder
 from deerflow.models.request import (
     Wire,
@@ -34,8 +33,9 @@ from deerflow.models.request import (
     wire_messages,
 )
 from deerflow.models.settle import settle
-from deerflow.models.sse import SseDecoder
+from deerflow.models.thinktags import Piece
 from deerflow.models.toolsets import BoundTools
+from deerflow.models.transport import Endpoint
 
 OPENAI_URL = "https://api.openai.com/v1"
 READ_SECONDS = 600.0
@@ -57,6 +57,10 @@ _BODY = ("temperature", "top_p", "seed", "stop", "reasoning_effort", "presence_p
 
 ToolLike = Wire | type | Callable[..., Any] | BaseTool
 _Bound = Runnable[LanguageModelInput, AIMessage]
+
+_streamed: ContextVar[list[ReplyBuilder] | None] = ContextVar("deerflow_streamed", default=None)
+"""Where a stream that runs inside `ainvoke` leaves its reply: LangChain's sum of the chunks mends
+half-written arguments and parts malformed calls from the others."""
 
 
 class OpenAIChatModel(BaseChatModel):
@@ -121,30 +125,19 @@ class OpenAIChatModel(BaseChatModel):
     pool: SessionPool = Field(default_factory=SessionPool, exclude=True, repr=False)
 
     _base: Wire = PrivateAttr(default_factory=dict)
-    _headers: dict[str, str] = PrivateAttr(default_factory=dict)
+    _endpoint: Endpoint | None = PrivateAttr(default=None)
     _bound: BoundTools[_Bound] = PrivateAttr(default_factory=BoundTools["_Bound"])
 
     @model_validator(mode="before")
     @classmethod
     def _further_keys(cls, values: Any) -> Any:
         """Collect keys that are no field into the body."""
-        known = set(_SDK_ONLY) | {"model_kwargs", "openai_organization", "organization"}
+        names = set[str]()
         for name, field in cls.model_fields.items():
-            known.add(name)
+            names.add(name)
             if isinstance(field.validation_alias, AliasChoices):
-                known.update(str(choice) for choice in field.validation_alias.choices)
-        raw: dict[str, Any] = dict(values)
-        organization = raw.pop("organization", None) or raw.pop("openai_organization", None)
-        if organization:
-            headers: dict[str, str] = raw.get("default_headers") or {}
-            raw["default_headers"] = {"OpenAI-Organization": organization, **headers}
-        body: dict[str, Any] = {
-            **{key: raw.pop(key) for key in list(raw) if key not in known},
-            **(raw.pop("model_kwargs", None) or {}),
-            **(raw.pop("extra_body", None) or {}),
-        }
-        kept = {k: v for k, v in raw.items() if k not in _SDK_ONLY and v is not None}
-        return {**kept, "extra_body": body}
+                names.update(str(choice) for choice in field.validation_alias.choices)
+        return _sorted_keys(dict(values), names)
 
     @model_validator(mode="after")
     def _prepare(self) -> Self:
@@ -155,10 +148,21 @@ class OpenAIChatModel(BaseChatModel):
         if self.max_tokens is not None:
             base[limit] = self.max_tokens
         self._base = {**base, **self.extra_body}
-        self._headers = {"content-type": "application/json", **self.default_headers}
-        if self.api_key is not None and self.api_key.get_secret_value():
-            self._headers["authorization"] = f"Bearer {self.api_key.get_secret_value()}"
+        self._endpoint = self._make_endpoint()
         return self
+
+    def _make_endpoint(self) -> Endpoint:
+        headers = {"content-type": "application/json", **self.default_headers}
+        if self.api_key is not None and self.api_key.get_secret_value():
+            headers["authorization"] = f"Bearer {self.api_key.get_secret_value()}"
+        return Endpoint(
+            url=f"{self.base_url}/chat/completions",
+            headers=headers,
+            proxy=self.proxy,
+            silence=self.timeout or READ_SECONDS,
+            shown=self._shown,
+            pool=self.pool,
+        )
 
     @property
     def _llm_type(self) -> str:
@@ -205,9 +209,18 @@ class OpenAIChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> AIMessage:
         """One AI message; straight from the wire when nobody listens to callbacks."""
-        if self._listened_to(config):
-            return settle(await super().ainvoke(input, config, stop=stop, **kwargs))
-        return await self._complete(self._convert_input(input).to_messages(), stop, kwargs)
+        if not self._listened_to(config):
+            return await self._complete(self._convert_input(input).to_messages(), stop, kwargs)
+        token = _streamed.set(replies := [])
+        try:
+            message = await super().ainvoke(input, config, stop=stop, **kwargs)
+        finally:
+            _streamed.reset(token)
+        if not replies or not isinstance(message.content, str):
+            return settle(message)
+        finished = replies[-1].message()
+        finished.id = message.id  # the one that the chunks carried
+        return finished
 
     def _listened_to(self, config: RunnableConfig | None) -> bool:
         if self.cache or self.rate_limiter is not None or get_llm_cache() is not None:
@@ -220,8 +233,9 @@ class OpenAIChatModel(BaseChatModel):
         self, messages: list[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> AIMessage:
         reply = ReplyBuilder(self._shown, split_think=self.think_tags)
-        async for _ in self._receive(reply, messages, stop, options):
-            pass
+        async with aclosing(self._ask(reply, messages, stop, options)) as reads:
+            async for _ in reads:
+                pass
         return reply.message()
 
     def _generate(
@@ -251,23 +265,13 @@ class OpenAIChatModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[ChatGenerationChunk]:
         reply = ReplyBuilder(self._shown, split_think=self.think_tags)
-        async for pieces in self._receive(reply, messages, stop, kwargs):
-            for kind, text in pieces:
-                if kind == "call":
-                    continue
-                thinking = {REASONING: text} if kind == "reasoning" else {}
-                message = AIMessageChunk(
-                    content="" if thinking else text, additional_kwargs=thinking
-                )
-                if run_manager is not None:
-                    await run_manager.on_llm_new_token(
-                        message.text, chunk=ChatGenerationChunk(message=message)
-                    )
-                yield ChatGenerationChunk(message=message)
-            for fragment in reply.fragments:
-                message = AIMessageChunk(content="", tool_call_chunks=[fragment])
-                yield ChatGenerationChunk(message=message)
-            reply.fragments.clear()
+        replies = _streamed.get()
+        if replies is not None:
+            replies.append(reply)
+        async with aclosing(self._ask(reply, messages, stop, kwargs)) as reads:
+            async for pieces in reads:
+                for message in _chunks(pieces, reply):
+                    yield ChatGenerationChunk(message=message)
         last = AIMessageChunk(
             content="",
             additional_kwargs=reply.extras(),
@@ -277,55 +281,15 @@ class OpenAIChatModel(BaseChatModel):
         )
         yield ChatGenerationChunk(message=last, generation_info={"finish_reason": reply.finish})
 
-    async def _receive(
+    def _ask(
         self,
         reply: ReplyBuilder,
         messages: list[BaseMessage],
         stop: list[str] | None,
         options: dict[str, Any],
-    ) -> AsyncIterator[list[tuple[str, str]]]:
-        """Post the request and feed the reply; yields what each network read made visible."""
-        body = self._body(messages, stop, options)
-        sink = delta_sink.get()
-        try:
-            async with await self._post(encode(body)) as response:
-                if response.status != 200:
-                    raise from_response(
-                        response.status, await response.read(), response.headers, model=self._shown
-                    )
-                async for payloads in _payloads(response):
-                    for payload in payloads:
-                        reply.add(payload)
-                    pieces = reply.drain()
-                    if sink is not None:
-                        for kind, text in pieces:
-                            sink(kind, text)
-                    yield pieces
-                reply.end()
-        except TimeoutError as error:
-            raise ModelTimeoutError(
-                f"Model {self._shown!r}: the endpoint was silent for too long.", model=self._shown
-            ) from error
-        except (aiohttp.ClientError, OSError) as error:
-            raise unreachable(self._shown) from error
-        pieces = reply.drain()
-        if sink is not None:
-            for kind, text in pieces:
-                sink(kind, text)
-        yield pieces
-
-    async def _post(self, data: bytes) -> aiohttp.client._RequestContextManager:  # pyright: ignore[reportPrivateUsage]
-        session = await self.pool.session()
-        return session.post(
-            f"{self.base_url}/chat/completions",
-            data=data,
-            headers=self._headers,
-            proxy=self.proxy,
-            timeout=aiohttp.ClientTimeout(
-                total=None, sock_connect=CONNECT_SECONDS, sock_read=self.timeout or READ_SECONDS
-            ),
-            allow_redirects=False,
-        )
+    ) -> AsyncGenerator[Sequence[Piece], None]:
+        endpoint = self._endpoint or self._make_endpoint()
+        return endpoint.ask(encode(self._body(messages, stop, options)), reply)
 
     def _body(
         self, messages: list[BaseMessage], stop: list[str] | None, options: dict[str, Any]
@@ -353,15 +317,27 @@ class OpenAIChatModel(BaseChatModel):
         await self.pool.aclose()
 
 
-async def _payloads(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
-    """Payloads per network read; an endpoint that does not stream gives its whole answer as one."""
-    if response.content_type == "application/json":
-        whole = await response.read()
-        yield [whole] if whole else []
-        return
-    decoder = SseDecoder()
-    async for data in response.content.iter_any():
-        yield decoder.feed(data)
-    rest = decoder.close()
-    if rest:
-        yield rest
+def _chunks(pieces: Sequence[Piece], reply: ReplyBuilder) -> list[AIMessageChunk]:
+    """LangChain's chunks for one network read."""
+    chunks = [
+        AIMessageChunk(content=text)
+        if kind == "text"
+        else AIMessageChunk(content="", additional_kwargs={REASONING: text})
+        for kind, text in pieces
+        if kind != "call"
+    ]
+    chunks += [AIMessageChunk(content="", tool_call_chunks=[part]) for part in reply.fragments]
+    reply.fragments.clear()
+    return chunks
+
+
+def _sorted_keys(raw: dict[str, Any], known: set[str]) -> dict[str, Any]:
+    """Constructor keys with those that are no field moved into `extra_body`."""
+    given = {k: v for k, v in raw.items() if v is not None and k not in _SDK_ONLY}
+    organization = given.pop("organization", None) or given.pop("openai_organization", None)
+    body: dict[str, Any] = {key: given.pop(key) for key in list(given) if key not in known}
+    body |= body.pop("model_kwargs", {}) | given.pop("extra_body", {})
+    if organization:
+        headers: dict[str, str] = given.get("default_headers") or {}
+        given["default_headers"] = {"OpenAI-Organization": organization, **headers}
+    return {**given, "extra_body": body}
