@@ -1,0 +1,256 @@
+"""What all sandboxes of a server share, and how one sandbox is set up and torn down."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import os
+import shutil
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass, field
+from itertools import count
+from pathlib import Path
+from typing import Final
+
+from deerflow.config.schema import SandboxConfig
+from deerflow.errors import SandboxError
+from deerflow.sandbox import bwrap, etc, fallback
+from deerflow.sandbox.cgroup import PREFIX, Group, Hierarchies, discover, sweep
+from deerflow.sandbox.confine import Confinement
+from deerflow.sandbox.drain import Drain
+from deerflow.sandbox.lease import Lease, Leases
+from deerflow.sandbox.limits import MIB, DiskMeter, Limits
+from deerflow.sandbox.nursery import Nursery
+from deerflow.sandbox.owner import hand_over, owner_of
+from deerflow.sandbox.pipes import OutputPipes
+from deerflow.sandbox.protocol import Level, ThreadFolders
+from deerflow.sandbox.shell import Ground
+from deerflow.sandbox.site import Site, View
+
+_MACHINE: Final = Path("/run")
+_PLACES: Final = ("/usr/bin", "/bin", "/usr/local/bin")
+_SLOTS: Final = range(1, 1000)
+_STANDIN: Final = (
+    "#!/bin/sh\n"
+    'echo "python: the sandbox has no Python of its own yet; '
+    'the operator can build it with: deerflow sandbox build" >&2\nexit 127\n'
+)
+
+
+@dataclass(slots=True)
+class Estate:
+    """One sandbox's ground and what must be given back.
+
+    Attributes:
+        ground: for its shells.
+        lease: its slot.
+        owner: (uid, gid) it runs as, None for the server's own user.
+        control: host folder of its pipes.
+    """
+
+    ground: Ground
+    lease: Lease
+    owner: tuple[int, int] | None
+    control: Path
+
+
+@dataclass(slots=True)
+class Premises:
+    """Shared parts of a server's sandboxes.
+
+    Attributes:
+        config: the section `sandbox`.
+        state: folder for pipes, copies and locks.
+        python: host folder of the sandbox's Python, None when not built.
+        privileged: the server is root: every sandbox gets an own uid.
+        bwrap: bubblewrap's path, "" when missing.
+    """
+
+    config: SandboxConfig
+    state: Path
+    python: Path | None
+    privileged: bool = field(default_factory=lambda: os.geteuid() == 0)
+    bwrap: str = field(default_factory=lambda: shutil.which("bwrap", path=":".join(_PLACES)) or "")
+    nursery: Nursery = field(default_factory=Nursery)
+    drain: Drain = field(default_factory=Drain)
+    groups: Hierarchies = field(default_factory=Hierarchies)
+    etc: Path = Path()
+    _opened: bool = False
+
+    @property
+    def limits(self) -> Limits:
+        """The configured numbers."""
+        given = self.config.limits
+        return Limits(
+            memory_mb=given.memory_mb,
+            pids=given.pids,
+            file_mb=given.file_mb,
+            disk_mb=given.disk_mb,
+            seconds=self.config.command_seconds,
+        )
+
+    @property
+    def tag(self) -> str:
+        """Names this server's groups: the same after a restart, another for another state folder."""
+        return hashlib.sha256(str(self._locks()).encode()).hexdigest()[:8]
+
+    async def open(self) -> None:
+        """Find control groups, copy /etc, clear up after servers that died."""
+        if not self._opened:
+            await asyncio.to_thread(self._prepare)
+            stale: list[int] = []
+            await asyncio.to_thread(self._leases().sweep, stale.append)
+            for slot in stale:
+                await self._clear(slot)
+            self._opened = True
+
+    async def close(self) -> None:
+        """End the launcher and the drain."""
+        await self.nursery.close()
+        await self.drain.close()
+
+    async def settle(
+        self, key: str, folders: ThreadFolders, level: Level, *, mounts: bool
+    ) -> Estate:
+        """Set one sandbox up; no process is started.
+
+        Raises:
+            SandboxUnavailableError: no uid is free.
+            SandboxError: the state folder or the thread's folders may not be written.
+        """
+        lease = await asyncio.to_thread(self._take, key, folders)
+        try:
+            if lease.stale:
+                await self._clear(lease.slot)
+            lease.settle()
+            return await asyncio.to_thread(self._build, lease, folders, (level, mounts))
+        except OSError as error:
+            lease.release()
+            raise SandboxError(
+                f"The sandbox's folders could not be made: {error.strerror}.",
+                cure="Check owner, mode and free space of the DEER_FLOW_HOME folder.",
+            ) from error
+
+    async def leave(self, estate: Estate, shells: list[Callable[[], Awaitable[None]]]) -> None:
+        """End the shells, then give back group, folder, uid."""
+        await asyncio.gather(*(end() for end in shells))
+        if estate.owner is not None and estate.ground.plan.tree:
+            await self.nursery.purge(estate.owner[0])
+        estate.ground.pipes.close()
+        await asyncio.to_thread(_raze, estate)
+
+    # the rest blocks and runs in threads, but for _clear
+
+    def _prepare(self) -> None:
+        self.state.mkdir(parents=True, exist_ok=True)
+        self.etc = etc.build(self.state, network=self.config.network == "allow")
+        self.groups = discover()
+
+    def _locks(self) -> Path:
+        """Uids belong to the machine, so that all servers of it share their locks; plain slots to the state."""
+        if self.privileged and os.access(_MACHINE, os.W_OK):
+            return _MACHINE / "deerflow" / "uids"
+        return self.state / "leases"
+
+    def _leases(self) -> Leases:
+        return Leases(self._locks(), self.config.uids if self.privileged else _SLOTS)
+
+    def _take(self, key: str, folders: ThreadFolders) -> Lease:
+        return self._leases().take(key, prefer=owner_of(folders.root))
+
+    async def _clear(self, slot: int) -> None:
+        """End what a server that died left in a slot."""
+        if self.privileged:
+            await self.nursery.purge(slot)
+        await asyncio.to_thread(sweep, self.groups, [self._group_name(slot)])
+        await asyncio.to_thread(shutil.rmtree, self._control(slot), True)
+
+    def _group_name(self, slot: int) -> str:
+        return f"{PREFIX}{self.tag}-{slot}"
+
+    def _control(self, slot: int) -> Path:
+        return self.state / "shells" / str(slot)
+
+    def _build(self, lease: Lease, folders: ThreadFolders, kind: tuple[Level, bool]) -> Estate:
+        level, mounts = kind
+        own = self.privileged and level != "host"
+        owner = (lease.slot, lease.slot) if own else None
+        hand_over(folders.root, owner, self.config.uids)
+        control = self._control(lease.slot)
+        shutil.rmtree(control, ignore_errors=True)
+        pipes, temp = control / "pipes", control / "tmp"
+        pipes.mkdir(parents=True)
+        temp.mkdir(mode=0o700)
+        if owner is not None:
+            os.chown(temp, *owner)
+        group = self._group(lease.slot) if level != "host" else None
+        site = Site(
+            folders=folders,
+            control=pipes,
+            etc=self.etc,
+            python=self.python or self._standin(),
+            temp=temp,
+            owner=owner,
+            groups=tuple(group.entries) if group is not None else (),
+            limits=self.limits,
+            bounded=group is not None and group.bounds_memory,
+            network=self.config.network == "allow",
+            environment=dict(self.config.environment),
+            shared=tuple((Path(m.host_path), m.container_path, m.read_only) for m in self.config.mounts),
+        )
+        view, plan = self._plan(site, level, mounts)
+        ground = Ground(
+            site=site,
+            view=view,
+            plan=plan,
+            nursery=self.nursery,
+            drain=self.drain,
+            pipes=OutputPipes(pipes, owner),
+            meter=DiskMeter((folders.root, temp), self.limits.disk_mb * MIB),
+            group=group,
+            max_chars=self.config.bash_output_max_chars,
+            numbers=count(1),
+        )
+        return Estate(ground, lease, owner, control)
+
+    def _plan(self, site: Site, level: Level, mounts: bool) -> tuple[View, Confinement]:
+        if level == "bwrap":
+            return View(), bwrap.plan(site, self.bwrap, View())
+        if level == "landlock":
+            return (
+                fallback.landlock_view(site, mounts=mounts),
+                fallback.landlock_plan(site, mounts=mounts),
+            )
+        return fallback.host_view(site), fallback.host_plan(site)
+
+    def _group(self, slot: int) -> Group | None:
+        if self.groups.version == "none":
+            return None
+        group = Group(self.groups, self._group_name(slot))
+        try:
+            group.make(self.limits)
+        except OSError:
+            group.remove()
+            return None
+        return group
+
+    def _standin(self) -> Path:
+        """A `python` that names the cure, for the time before one is built."""
+        folder = self.state / "no-python"
+        script = folder / "bin" / "python"
+        if not script.exists():
+            script.parent.mkdir(parents=True, exist_ok=True)
+            trial = script.with_name(f"python.{os.getpid()}")
+            trial.write_text(_STANDIN, encoding="ascii")
+            trial.chmod(0o755)
+            trial.replace(script)
+        return folder
+
+
+def _raze(estate: Estate) -> None:
+    if estate.ground.group is not None:
+        estate.ground.group.remove()
+    shutil.rmtree(estate.control, ignore_errors=True)
+    with contextlib.suppress(OSError):
+        estate.lease.release()
