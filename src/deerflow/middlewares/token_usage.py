@@ -1,0 +1,106 @@
+"""Row 17: counts what was paid, by model and by caller: tokens, cached, reasoning, money."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from langchain_core.language_models import BaseChatModel
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+
+from deerflow.agent.context import RunContext
+from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
+from deerflow.agent.journal import LIMIT
+from deerflow.errors import NotFoundError
+from deerflow.models.protocol import Catalog, ModelSpec
+from deerflow.models.usage import UsageMeter
+
+MODEL = "deerflow_model"
+"""response_metadata of an AI message: configured name of the model that wrote it."""
+
+
+@dataclass(slots=True)
+class Ledger:
+    """Cursor of one run: its meter, and which messages are in it."""
+
+    meter: UsageMeter = field(default_factory=UsageMeter)
+    counted: set[str] = field(default_factory=set[str])
+    seen: int = 0
+
+
+class TokenUsageMiddleware(Middleware):
+    """Every call that went to a provider is counted once, also one whose reply was thrown away.
+
+    Args:
+        catalog: names and prices.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    async def model(self, call: ModelCall, next_: ModelNext) -> ModelReply:
+        """Call, count, and note in the reply which model wrote it."""
+        ledger = self._ledger(call.run)
+        self._catch_up(ledger, call)
+        reply = await next_(call)
+        message = reply.message
+        if message is not None and LIMIT not in message.additional_kwargs:
+            spec = self._spec(call.model, call.run)
+            message.response_metadata[MODEL] = spec.name
+            sent: Sequence[BaseMessage] = (
+                [call.system, *call.messages] if call.system else call.messages
+            )
+            ledger.meter.record(message, spec, caller=call.run.agent, sent=sent)
+            ledger.counted.add(message.id or "")
+        return reply
+
+    def _ledger(self, run: RunContext) -> Ledger:
+        ledger = run.scratch.get(type(self))
+        if ledger is None:
+            ledger = run.scratch[type(self)] = Ledger()
+        return ledger
+
+    def _catch_up(self, ledger: Ledger, call: ModelCall) -> None:
+        """Count the run's replies that a former process paid for, found in the history."""
+        messages: Sequence[AnyMessage] = call.state.get("messages", ())
+        first = ledger.seen == 0
+        fresh = messages[ledger.seen :]  # after a compaction none: what is left was counted
+        ledger.seen = len(messages)
+        if not call.run.resumed:
+            return
+        nowhere = len(fresh) if first else 0
+        start = next((i + 1 for i, m in enumerate(fresh) if m.id == call.run.input_id), nowhere)
+        for message in fresh[start:]:
+            if not isinstance(message, AIMessage) or message.id in ledger.counted:
+                continue
+            name = message.response_metadata.get(MODEL)
+            if name is not None:
+                ledger.counted.add(message.id or "")
+                ledger.meter.record(message, self._named(str(name)), caller=call.run.agent)
+
+    def _spec(self, model: BaseChatModel, run: RunContext) -> ModelSpec:
+        try:
+            return self._catalog.spec_of(model)
+        except NotFoundError:  # handed in from outside, not out of the catalogue
+            return self._named(run.model_name)
+
+    def _named(self, name: str) -> ModelSpec:
+        try:
+            return self._catalog.spec(name)
+        except NotFoundError:  # no longer configured: counted without a price
+            return ModelSpec(name=name, provider="", model=name)
+
+
+def usage_of(run: RunContext) -> dict[str, Any]:
+    """What a run used: `total`, `by_model`, `by_caller`, `entries`; {} before the first call."""
+    ledger = run.scratch.get(TokenUsageMiddleware)
+    return ledger.meter.to_dict() if ledger is not None else {}
+
+
+def meter_of(run: RunContext) -> UsageMeter:
+    """The meter of a run, made when there is none: children and summaries add to it."""
+    ledger = run.scratch.get(TokenUsageMiddleware)
+    if ledger is None:
+        ledger = run.scratch[TokenUsageMiddleware] = Ledger()
+    return ledger.meter
