@@ -47,7 +47,8 @@ class SqliteStorage:
     async def close(self) -> None:
         """See Storage. Raises like `flush`, but only after everything is released."""
         try:
-            await self._writer.close()
+            await self._writer.finish()
         finally:
-            await self._readers.close()
+            await self._readers.close()  # before the writer: the last connection tidies the file
+            await self._writer.close()
             self._hub.end()

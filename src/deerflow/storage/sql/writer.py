@@ -104,16 +104,21 @@ class Writer:
         for error in failed.values():
             raise error
 
-    async def close(self) -> None:
-        """Flush, stop the thread and close the connection. Raises like `flush`."""
+    async def finish(self) -> None:
+        """Flush and take no more. Raises like `flush`."""
         try:
             if self._stopped is None and not self._closing:
                 await self.flush()
         finally:
             with self._lock:
                 self._closing = True
-                self._ready.notify()
-            await asyncio.to_thread(self._thread.join)
+
+    async def close(self) -> None:
+        """Stop the thread and close the connection, the log of SQLite folded into the file."""
+        with self._lock:
+            self._closing = True
+            self._ready.notify()
+        await asyncio.to_thread(self._thread.join)
 
     def watch(self) -> None:
         """Somebody follows now: begin to look for other processes' commits."""
