@@ -1,4 +1,4 @@
-"""Runs rows of the list by hand: real stores in memory, the folding of the chain, and nothing else."""
+"""Runs rows of the list by hand: real stores in memory and the folding of the chain."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def turn(
     reply: AIMessage | None = None,
     model: ScriptedChatModel | None = None,
 ) -> tuple[list[AnyMessage] | None, ModelReply]:
-    """One model turn: the messages that reached the model (None when it was not asked) and the reply."""
+    """One model turn: what reached the model (None when it was not asked) and the reply."""
     sent: list[list[AnyMessage]] = []
 
     async def terminal(call: ModelCall) -> ModelReply:

@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from fakes.rows import call_tool, calls, events, request, result, run_context, tool, turn, user
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
@@ -11,6 +10,7 @@ from deerflow.agent.build import AgentParts, build_agent
 from deerflow.middlewares.clarification import MARK, ClarificationMiddleware, open_questions
 from deerflow.middlewares.dangling_tool_call import is_legal
 from deerflow.models.scripted import ScriptedChatModel
+from fakes.rows import call_tool, calls, events, request, result, run_context, tool, turn, user
 
 ROW = ClarificationMiddleware()
 ASKED = {"question": "Which year?", "options": ["2025", "2026"], "context": "two reports"}
@@ -28,13 +28,13 @@ ASK = tool("ask_clarification", ask, ends_run=True)
 LOOK = tool("look", look, idempotent=True)
 
 
-async def run_agent(turns: list[Any], said: Any = user("Summarise it."), before: Any = ()) -> Any:
+async def run_agent(turns: list[Any], said: Any = None, before: Any = ()) -> Any:
     """Messages, events and model calls of a run through create_agent."""
     model = ScriptedChatModel(script=turns)
     tools: list[BaseTool] = [ASK, LOOK]
     graph = build_agent(AgentParts(model, tools, "You help.", [ROW]))
     run = run_context()
-    state = await graph.ainvoke({"messages": [*before, said]}, context=run)
+    state = await graph.ainvoke({"messages": [*before, said or user("Summarise it.")]}, context=run)
     return state["messages"], run, len(model.requests)
 
 

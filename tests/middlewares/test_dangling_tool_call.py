@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from fakes.rows import calls, result, run_context, turn, user
 from hypothesis import given
 from hypothesis import strategies as st
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage, ToolMessage
 
+from deerflow.agent.build import AgentParts, build_agent
 from deerflow.middlewares.dangling_tool_call import (
     INTERRUPTED,
     MALFORMED,
@@ -14,6 +14,8 @@ from deerflow.middlewares.dangling_tool_call import (
     is_legal,
     repaired,
 )
+from deerflow.models.scripted import ScriptedChatModel
+from fakes.rows import calls, result, run_context, tool, turn, user
 
 ROW = DanglingToolCallMiddleware()
 
@@ -112,6 +114,18 @@ async def test_malformed_calls_become_legal_ones_with_an_error() -> None:
     assert received[1].invalid_tool_calls == []
     assert received[1].tool_calls[1]["args"] == {}
     assert [received[2].content, received[3].content] == [INTERRUPTED, MALFORMED]
+
+
+async def test_p01_a_damaged_thread_goes_on_and_stays_as_it_was_stored() -> None:
+    model = ScriptedChatModel(script=["All good."])
+    graph = build_agent(
+        AgentParts(model, [tool("look")], "You help.", [DanglingToolCallMiddleware()])
+    )
+    damage = [user("1", id="u1"), calls("a", "b"), result("b"), user("2", id="u2"), user("3")]
+    state = await graph.ainvoke({"messages": damage}, context=run_context())
+    kinds = [m.type for m in model.requests[0].messages]
+    assert kinds == ["system", "human", "ai", "tool", "tool", "human", "human"]
+    assert state["messages"][:-1] == damage
 
 
 @st.composite

@@ -4,10 +4,10 @@ from collections.abc import Callable
 from datetime import UTC, datetime, timedelta, timezone
 from typing import Any
 
-from fakes.rows import calls, result, run_context, started, turn, user
 from langchain_core.messages import AIMessage
 
 from deerflow.middlewares.dynamic_context import MARK, DynamicContextMiddleware
+from fakes.rows import calls, result, run_context, started, turn, user
 
 NOTE = "\n\n<system-reminder>\nToday is Tuesday, 2026-11-03.\n</system-reminder>"
 

@@ -3,12 +3,12 @@
 from typing import Any
 
 import pytest
-from fakes.rows import run_context, started, turn, user
 from langchain_core.messages import AIMessage, SystemMessage
 
 from deerflow.middlewares.delimiters import before, block
 from deerflow.middlewares.input_sanitization import InputSanitizationMiddleware
 from deerflow.middlewares.uploads import UploadsMiddleware
+from fakes.rows import run_context, started, turn, user
 
 ROW = InputSanitizationMiddleware()
 

@@ -5,13 +5,13 @@ import hashlib
 from typing import Any
 
 import pytest
-from fakes.rows import call_tool, request, run_context, tool
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
 from deerflow.agent.context import RunContext
 from deerflow.config.schema import ReadBeforeWriteConfig
 from deerflow.middlewares.read_before_write import ReadBeforeWriteMiddleware
+from fakes.rows import call_tool, request, run_context, tool
 
 ROW = ReadBeforeWriteMiddleware(config=ReadBeforeWriteConfig())
 PATH = "/mnt/user-data/workspace/a.txt"

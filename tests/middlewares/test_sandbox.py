@@ -1,11 +1,10 @@
 """Row 3: the sandbox starts with the first tool that needs it."""
 
-from fakes.rows import call_tool, request, run_context, tool
-
 from deerflow.errors import SandboxUnavailableError
 from deerflow.middlewares.sandbox import SandboxMiddleware
 from deerflow.sandbox.inmemory import InMemoryProvider, InMemorySandbox
 from deerflow.sandbox.protocol import ThreadFolders
+from fakes.rows import call_tool, request, run_context, tool
 
 ROW = SandboxMiddleware()
 

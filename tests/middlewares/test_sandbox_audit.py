@@ -3,9 +3,9 @@
 import json
 
 import pytest
-from fakes.rows import call_tool, events, request, run_context, tool
 
 from deerflow.middlewares.sandbox_audit import SandboxAuditMiddleware
+from fakes.rows import call_tool, events, request, run_context, tool
 
 ROW = SandboxAuditMiddleware()
 BASH = tool("bash", sandbox=True)

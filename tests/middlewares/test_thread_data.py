@@ -1,10 +1,10 @@
 """Row 1: folders by virtual name, nothing on disk."""
 
+import os
 from pathlib import Path
 
-from fakes.rows import run_context, started, user
-
 from deerflow.middlewares.thread_data import FOLDERS, ThreadDataMiddleware
+from fakes.rows import run_context, started, user
 
 
 async def test_state_names_the_three_virtual_folders_once() -> None:
@@ -21,5 +21,5 @@ async def test_state_names_the_three_virtual_folders_once() -> None:
 async def test_a_plain_answer_leaves_no_folder(tmp_path: Path) -> None:
     run = run_context(tmp_path / "user-data")
     await ThreadDataMiddleware().start({"messages": [user("hi")], "thread_data": {}}, run)
-    assert list(tmp_path.iterdir()) == []
+    assert os.listdir(tmp_path) == []
     assert str(tmp_path) not in str(FOLDERS)

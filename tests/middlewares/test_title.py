@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from fakes.rows import events, run_context, user
 from langchain_core.messages import AIMessage, HumanMessage
 
 from deerflow.agent.context import RunContext
@@ -11,6 +10,7 @@ from deerflow.agent.deliverables import REMINDER
 from deerflow.config.schema import TitleConfig
 from deerflow.middlewares.title import TitleMiddleware, derived_title
 from deerflow.models.scripted import ScriptedChatModel
+from fakes.rows import events, run_context, user
 
 ROW = TitleMiddleware(config=TitleConfig())
 

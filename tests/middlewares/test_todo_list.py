@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from fakes.rows import calls, events, result, run_context, started, turn, user
 from langchain_core.messages import AIMessage, HumanMessage
 
 from deerflow.agent.deliverables import REMINDER
 from deerflow.middlewares.todo_list import FAR, TodoListMiddleware
+from fakes.rows import calls, events, result, run_context, started, turn, user
 
 ROW = TodoListMiddleware()
 OPEN = [

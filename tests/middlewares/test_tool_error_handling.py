@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.rows import call_tool, request, run_context, tool
 from langchain_core.tools import ToolException
 from langgraph.errors import GraphInterrupt
 from pydantic import BaseModel, ValidationError
 
 from deerflow.errors import PathError, ThreadGoneError, ToolError
 from deerflow.middlewares.tool_error_handling import ToolErrorHandlingMiddleware
+from fakes.rows import call_tool, request, run_context, tool
 
 ROW = ToolErrorHandlingMiddleware()
 
@@ -49,8 +49,8 @@ async def test_wrong_arguments_name_the_field_and_what_is_expected() -> None:
 
     message = await call_tool([ROW], run, request(target, run, limit="many"), effect)
     assert message.content == (
-        "Error: the arguments of search do not fit. `pattern`: Field required; `limit`: Input should "
-        "be a valid integer, unable to parse string as an integer (given: 'many'). "
+        "Error: the arguments of search do not fit. `pattern`: Field required; `limit`: Input "
+        "should be a valid integer, unable to parse string as an integer (given: 'many'). "
         "Expected: pattern (string, required), limit (integer)."
     )
 

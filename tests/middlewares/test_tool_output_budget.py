@@ -2,16 +2,19 @@
 
 from typing import Any
 
-from fakes.rows import call_tool, request, run_context, tool
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
+from deerflow.agent.build import AgentParts, build_agent
 from deerflow.agent.context import RunContext
 from deerflow.config.schema import ToolOutputConfig
 from deerflow.errors import SandboxError
+from deerflow.middlewares.tool_error_handling import ToolErrorHandlingMiddleware
 from deerflow.middlewares.tool_output_budget import SPILL, ToolOutputBudgetMiddleware
+from deerflow.models.scripted import ScriptedChatModel
 from deerflow.sandbox.inmemory import InMemoryProvider, InMemorySandbox
 from deerflow.sandbox.protocol import FileInfo, ThreadFolders
+from fakes.rows import call_tool, request, run_context, tool, user
 
 ROW = ToolOutputBudgetMiddleware(config=ToolOutputConfig())
 
@@ -54,6 +57,25 @@ async def test_p02_the_file_is_no_deliverable() -> None:
     sandbox = await run.sandbox()
     assert [info.path for info in await sandbox.listdir("/mnt/user-data/workspace")] == []
     assert await sandbox.glob("**/*", path="/mnt/user-data") == []
+
+
+async def test_p02_a_huge_tool_answer_leaves_a_thread_that_goes_on() -> None:
+    async def huge() -> str:
+        return "x" * 1_213_479
+
+    model = ScriptedChatModel(script=[{"calls": [{"name": "huge", "args": {}}]}, "one", "two"])
+    rows = [ROW, ToolErrorHandlingMiddleware()]
+    graph = build_agent(AgentParts(model, [tool("huge", huge)], "You help.", rows))
+    run = run_context()
+    state = await graph.ainvoke({"messages": [user("go", id=run.input_id)]}, context=run)
+    later = run_context(run_id="r2", storage=run.storage, provider=run.provider)
+    messages = [*state["messages"], user("and now?", id=later.input_id)]
+    state = await graph.ainvoke({"messages": messages}, context=later)
+    assert state["messages"][-1].content == "two"
+    assert all(len(str(asked.messages)) < 32_000 for asked in model.requests)
+    assert state["artifacts"] == [], "the file is nothing that the user asked for"
+    path = state["messages"][2].additional_kwargs[SPILL]
+    assert await (await later.sandbox()).read(path, offset=1_213_470) == b"x" * 9
 
 
 async def test_short_answers_pass_as_the_same_object() -> None:

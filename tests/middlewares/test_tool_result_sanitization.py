@@ -3,7 +3,6 @@
 from typing import Any
 
 import pytest
-from fakes.rows import call_tool, request, run_context, tool
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 
@@ -12,6 +11,7 @@ from deerflow.middlewares.tool_result_sanitization import (
     clean,
     plain,
 )
+from fakes.rows import call_tool, request, run_context, tool
 
 ROW = ToolResultSanitizationMiddleware()
 

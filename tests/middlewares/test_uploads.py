@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.rows import run_context, started, turn, user
 from langchain_core.messages import AIMessage
 
 from deerflow.agent.context import RunContext
 from deerflow.middlewares.uploads import MARK, TOTAL, UploadsMiddleware, rendered
+from fakes.rows import run_context, started, turn, user
 
 ROW = UploadsMiddleware()
 

@@ -3,11 +3,11 @@
 import base64
 from typing import Any
 
-from fakes.rows import calls, result, run_context, turn, user
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from deerflow.agent.context import RunContext
 from deerflow.middlewares.view_image import SENT, ViewImageMiddleware
+from fakes.rows import calls, result, run_context, turn, user
 
 SEES = ViewImageMiddleware(vision=lambda _: True)
 BLIND = ViewImageMiddleware(vision=lambda _: False)

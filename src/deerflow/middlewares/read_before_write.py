@@ -85,7 +85,8 @@ async def _stat(request: ToolCallRequest, run: RunContext) -> FileInfo | None:
     if not isinstance(path, str) or not path:
         return None
     try:
-        return await (await run.sandbox()).stat(located(path, request.runtime), digest=True)
+        target = located(path, cast("Any", request).runtime)
+        return await (await run.sandbox()).stat(target, digest=True)
     except SandboxError:
         return None
 

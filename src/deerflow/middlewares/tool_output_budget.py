@@ -119,7 +119,7 @@ def _part_text(part: Any) -> str:
 
 
 def _cut(text: str, limits: _Limits, note: str) -> str:
-    """Head and tail; the note stands after both, outside a frame that row 22 put around the text."""
+    """Head and tail; the note stands after both, outside a frame that row 22 put around them."""
     head = text[: limits.head]
     tail = text[len(text) - limits.tail :] if limits.tail else ""
     left_out = len(text) - len(head) - len(tail)
