@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import pytest
 
@@ -22,6 +23,9 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--soak", action="store_true", default=False, help="Run the long form of scaled tests."
     )
+    parser.addoption(
+        "--golden", action="store_true", default=False, help="Rewrite the golden files."
+    )
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -37,3 +41,25 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def scale(request: pytest.FixtureRequest) -> Scale:
     """Call as `scale(short, long)` for the number of rounds."""
     return Scale(soak=bool(request.config.getoption("--soak")))
+
+
+class Golden:
+    """Compares text with a file below tests/golden, or rewrites the file with --golden."""
+
+    def __init__(self, *, rewrite: bool) -> None:
+        self._rewrite = rewrite
+
+    def __call__(self, name: str, text: str) -> None:
+        """Fail unless `text` is what tests/golden/`name` holds; `make golden` rewrites it."""
+        file = Path(__file__).parent / "golden" / name
+        if self._rewrite:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(text, encoding="utf-8")
+        kept = file.read_text(encoding="utf-8") if file.exists() else ""
+        assert text == kept, f"differs from tests/golden/{name}; `make golden`, then read the diff"
+
+
+@pytest.fixture
+def golden(request: pytest.FixtureRequest) -> Golden:
+    """Call as `golden("system_prompt.md", text)`."""
+    return Golden(rewrite=bool(request.config.getoption("--golden")))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from deerflow.config.document import read_document
@@ -12,8 +13,8 @@ from deerflow.config.schema import AppConfig
 GOLDEN = Path(__file__).parent.parent / "golden" / "config.example.yaml"
 
 
-def test_the_sample_is_the_golden_file() -> None:
-    assert sample() == GOLDEN.read_text(encoding="utf-8"), "run `make golden` and read the diff"
+def test_the_sample_is_the_golden_file(golden: Callable[[str, str], None]) -> None:
+    golden(GOLDEN.name, sample())
 
 
 def test_the_sample_loads_clean_and_is_the_default(tmp_path: Path) -> None:

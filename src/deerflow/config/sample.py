@@ -53,6 +53,21 @@ def dump(value: Any) -> str:
     return out.getvalue()
 
 
+def scalar(value: Any) -> str:
+    """One value as YAML in one line."""
+    if isinstance(value, Section):
+        value = value.model_dump(mode="json", by_alias=True)
+    if value is None:
+        return "null"
+    yaml: Any = YAML(typ="safe", pure=True)
+    yaml.default_flow_style = True
+    yaml.sort_base_mapping_type_on_output = False
+    yaml.width = 10_000
+    out = io.StringIO()
+    yaml.dump(list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value, out)
+    return out.getvalue().removesuffix("...\n").strip()
+
+
 def _section(section: type[Section], values: Any, indent: str, dotted: str) -> Iterator[str]:
     for key, name in keys(section).items():
         path = f"{dotted}.{key}" if dotted else key
@@ -66,7 +81,7 @@ def _section(section: type[Section], values: Any, indent: str, dotted: str) -> I
             yield f"{indent}{key}:"
             yield from _section(type(value), value, f"{indent}  ", path)
             continue
-        yield f"{indent}{key}: {_scalar(value)}"
+        yield f"{indent}{key}: {scalar(value)}"
         if inner is not None and not value:
             yield from _example(inner, indent, field)
 
@@ -80,7 +95,7 @@ def _example(section: type[Section], indent: str, field: FieldInfo) -> Iterator[
     for key, name in keys(section).items():
         entry = section.model_fields[name]
         needed = entry.is_required()
-        default = "needed" if needed else _scalar(entry.get_default(call_default_factory=True))
+        default = "needed" if needed else scalar(entry.get_default(call_default_factory=True))
         yield f"{indent}#   {lead}{key}: {default}  # {entry.description}"
         lead = " " * len(lead)
 
@@ -88,17 +103,3 @@ def _example(section: type[Section], indent: str, field: FieldInfo) -> Iterator[
 def _comment(field: FieldInfo, dotted: str) -> str:
     note = f" (No effect: {UNUSED[dotted]}.)" if dotted in UNUSED else ""
     return f"{field.description}{note}"
-
-
-def _scalar(value: Any) -> str:
-    if isinstance(value, Section):
-        value = value.model_dump(mode="json", by_alias=True)
-    if value is None:
-        return "null"
-    yaml: Any = YAML(typ="safe", pure=True)
-    yaml.default_flow_style = True
-    yaml.sort_base_mapping_type_on_output = False
-    yaml.width = 10_000
-    out = io.StringIO()
-    yaml.dump(list(cast("tuple[Any, ...]", value)) if isinstance(value, tuple) else value, out)
-    return out.getvalue().removesuffix("...\n").strip()

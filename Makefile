@@ -1,0 +1,80 @@
+# The front door: `make` lists the verbs; uv works behind it.
+.DEFAULT_GOAL := help
+SHELL := /bin/sh
+.DELETE_ON_ERROR:
+
+HOME_DIR := $(if $(DEER_FLOW_HOME),$(DEER_FLOW_HOME),.deer-flow)
+BIN := .venv/bin
+PYTEST_ARGS ?=
+LOCK := uv.lock pyproject.toml
+CODE := src tests
+
+ifeq ($(origin TASK),undefined)
+TASK := Write a short Markdown note about deer into the file hello.md in the outputs folder.
+EXPECT := --expect hello.md
+endif
+export TASK
+
+.PHONY: help run setup dev system lint types test soak docs golden bench clean
+
+help: ## List the verbs.
+	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+run: setup ## Do a task: make run TASK="…"
+	@$(BIN)/deerflow run $(EXPECT) "$$TASK"
+
+setup: system .venv/.run $(HOME_DIR)/.model $(HOME_DIR)/.sandbox ## Install what a run needs.
+
+dev: system .venv/.dev
+
+system:
+	@scripts/system.sh
+
+# Inexact: `run` and `dev` share the environment and do not undo each other.
+.venv/.run: $(LOCK)
+	@uv=$$(scripts/uv.sh) && "$$uv" sync --quiet --frozen --inexact --no-dev --extra embedded
+	@touch $@
+
+.venv/.dev: $(LOCK)
+	@uv=$$(scripts/uv.sh) && "$$uv" sync --quiet --frozen --inexact --all-extras
+	@touch $@ .venv/.run
+
+$(HOME_DIR)/.model: uv.lock $(wildcard config.yaml) | .venv/.run
+	@mkdir -p $(@D)
+	@$(BIN)/deerflow models pull
+	@touch $@
+
+$(HOME_DIR)/.sandbox: uv.lock $(wildcard config.yaml) | .venv/.run
+	@mkdir -p $(@D)
+	@$(BIN)/deerflow sandbox build
+	@touch $@
+
+lint: .venv/.dev ## Check form, floors, spelling and the lock file.
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
+	$(BIN)/lint-imports --no-logo
+	$(BIN)/codespell src tests $(wildcard docs) $(wildcard *.md) Makefile scripts
+	@uv=$$(scripts/uv.sh) && "$$uv" lock --check --quiet
+
+types: .venv/.dev ## Check types.
+	$(BIN)/pyright
+
+test: dev ## Run the tests.
+	$(BIN)/pytest $(PYTEST_ARGS)
+
+soak: dev ## Run the tests in their long form.
+	$(BIN)/pytest --soak --timeout 3600 $(PYTEST_ARGS)
+
+docs: .venv/.dev ## Write the generated pages of docs/reference.
+	@mkdir -p docs/reference
+	$(BIN)/python scripts/docs.py
+
+golden: dev ## Rewrite the golden files; read the diff.
+	$(BIN)/pytest --golden -q $(PYTEST_ARGS)
+	@git --no-pager diff --stat -- tests/golden
+
+bench: dev ## Measure and print the table.
+	$(BIN)/python bench/run.py
+
+clean: ## Remove what make has made, except DEER_FLOW_HOME.
+	rm -rf .venv .uv .pytest_cache .ruff_cache .import_linter_cache dist

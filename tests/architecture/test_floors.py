@@ -1,0 +1,95 @@
+"""Imports go downward, floor 2 meets at protocols, each library stays in its place."""
+
+from __future__ import annotations
+
+import tomllib
+
+import pytest
+from importlinter import cli
+
+from fakes.tree import ROOT, imports, packages, sources
+
+FLOOR_2 = {"models", "sandbox", "storage", "guardrails", "memory", "skills", "mcp", "tools"}
+
+LANGCHAIN = (
+    "deerflow.models",
+    "deerflow.tools",
+    "deerflow.agent",
+    "deerflow.middlewares",
+    "deerflow.subagents",
+    "deerflow.workflows",
+    "deerflow.storage.checkpoints",
+    "deerflow.runtime",
+    "deerflow.lead",
+    "deerflow.plugins",
+    "deerflow.wiring",
+)
+PLACES = {
+    "langchain": LANGCHAIN,
+    "langchain_core": LANGCHAIN,
+    "langgraph": LANGCHAIN,
+    "langchain_openai": (),
+    "langchain_anthropic": (),
+    "openai": (),
+    "anthropic": (),
+    "xllamacpp": ("deerflow.models",),
+    "dbos": ("deerflow.runtime.engine",),
+    "fastapi": ("deerflow.gateway",),
+    "starlette": ("deerflow.gateway",),
+    "sqlalchemy": ("deerflow.storage",),
+    "alembic": ("deerflow.storage",),
+    "docker": ("deerflow.sandbox.docker",),
+    "kubernetes": ("deerflow.sandbox.kubernetes",),
+    "typer": ("deerflow.cli",),
+    "rich": ("deerflow.cli", "deerflow.tui"),
+}
+"""Library → modules (and what is below them) that may import it."""
+
+
+def inside(module: str, places: tuple[str, ...]) -> bool:
+    return any(module == place or module.startswith(f"{place}.") for place in places)
+
+
+def test_import_linter_is_content(capsys: pytest.CaptureFixture[str]) -> None:
+    code = cli.lint_imports(config_filename=str(ROOT / "pyproject.toml"), no_cache=True)
+    assert code == 0, capsys.readouterr().out
+
+
+def test_every_package_of_floor_2_is_in_the_contract() -> None:
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["importlinter"]
+    [seams] = [item for item in settings["contracts"] if item["id"] == "seams"]
+    present = {f"deerflow.{name}" for name in packages() if name in FLOOR_2}
+    assert set(seams["modules"]) == present
+
+
+def test_libraries_stay_in_their_places() -> None:
+    wrong = sorted(
+        f"{source.module} imports {name}"
+        for source in sources()
+        for name in {found.split(".")[0] for found in imports(source)}
+        if name in PLACES and not inside(source.module, PLACES[name])
+    )
+    assert wrong == []
+
+
+IMPLEMENTATIONS = ("sandbox", "storage")
+"""Packages whose real parts are named by wiring alone."""
+
+WORDS = {"protocol", "paths", "owner"}
+"""Their modules that anyone above may import: contracts and plain rules."""
+
+MAY_NAME = ("deerflow.wiring", "deerflow.cli.doctor", "deerflow.cli.sandbox")
+
+
+def test_only_wiring_names_implementations() -> None:
+    wrong: set[str] = set()
+    for source in sources():
+        for name in imports(source):
+            root, package, module = (*name.split("."), "", "", "")[:3]
+            if root != "deerflow" or package not in IMPLEMENTATIONS or not module:
+                continue
+            if module not in WORDS and not inside(
+                source.module, (f"deerflow.{package}", *MAY_NAME)
+            ):
+                wrong.add(f"{source.module} imports {root}.{package}.{module}")
+    assert sorted(wrong) == []
