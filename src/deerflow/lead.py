@@ -19,19 +19,21 @@ from deerflow.agent.deliverables import Deliverables
 from deerflow.agent.hooks import Middleware
 from deerflow.agent.journal import Codec, ModelJournal, ToolJournal
 from deerflow.agent.prompt import PromptFacts, apply_prompt_template
+from deerflow.agent.reply_edge import ReplyEdge
 from deerflow.config.schema import AppConfig
 from deerflow.errors import NotFoundError
 from deerflow.middlewares.llm_error_handling import LLMErrorHandlingMiddleware
 from deerflow.middlewares.loop_detection import LoopDetectionMiddleware
 from deerflow.middlewares.order import rows_for
 from deerflow.middlewares.read_before_write import ReadBeforeWriteMiddleware
-from deerflow.middlewares.safety_finish_reason import SafetyFinishReasonMiddleware, detectors_of
+from deerflow.middlewares.safety_finish_reason import SafetyFinishReasonMiddleware
 from deerflow.middlewares.title import TitleMiddleware
 from deerflow.middlewares.token_usage import TokenUsageMiddleware
 from deerflow.middlewares.tool_output_budget import ToolOutputBudgetMiddleware
 from deerflow.middlewares.view_image import ViewImageMiddleware
 from deerflow.models.protocol import Catalog, ModelSpec
 from deerflow.models.resilience import Resilience
+from deerflow.plugins import load_detectors
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -123,7 +125,7 @@ def build_rows(parts: LeadParts, audience: Audience = "lead") -> list[Middleware
         LoopDetectionMiddleware: lambda: LoopDetectionMiddleware(config.loop_detection),
         LLMErrorHandlingMiddleware: lambda: LLMErrorHandlingMiddleware(catalog, parts.resilience),
         SafetyFinishReasonMiddleware: lambda: SafetyFinishReasonMiddleware(
-            detectors_of(config.safety_finish_reason)
+            load_detectors(config.safety_finish_reason.detectors)
         ),
         ModelJournal: lambda: ModelJournal(codec),
         TokenUsageMiddleware: lambda: TokenUsageMiddleware(catalog),
@@ -143,6 +145,8 @@ def build_rows(parts: LeadParts, audience: Audience = "lead") -> list[Middleware
         skipped.add(SafetyFinishReasonMiddleware)
     rows: list[Middleware] = [Deliverables(_asks(catalog, "compact"))]
     for row in rows_for(audience):
+        if row.cls is LLMErrorHandlingMiddleware:
+            rows.append(ReplyEdge())  # outside the retries: asking again has retries of its own
         if row.cls not in skipped:
             rows.append(made.get(row.cls, row.cls)())
     return rows

@@ -1,4 +1,4 @@
-"""Third-party middlewares: any LangChain `AgentMiddleware`, named in the configuration as module:Class."""
+"""Third-party parts that the configuration names as module:Class: middlewares and detectors."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware
 
+from deerflow.config.schema import SafetyDetectorConfig
 from deerflow.errors import ConfigError
+from deerflow.middlewares.safety_finish_reason import Detector
 
 Foreign = AgentMiddleware[Any, Any, Any]
 
@@ -34,11 +36,36 @@ def load_middlewares(paths: Sequence[str]) -> list[Foreign]:
     return loaded
 
 
+def load_detectors(entries: Sequence[SafetyDetectorConfig] | None) -> list[Detector] | None:
+    """Own detectors of row 16, None for the built-in ones.
+
+    Args:
+        entries: section `safety_finish_reason.detectors`; further keys go to the class.
+
+    Raises:
+        ConfigError: a class that cannot be loaded.
+    """
+    if entries is None:
+        return None
+    detectors: list[Detector] = []
+    for entry in entries:
+        try:
+            detectors.append(_named(entry.use)(**entry.extra))
+        except (ImportError, AttributeError, TypeError, ValueError) as error:
+            problem = f"safety_finish_reason.detectors: {entry.use}: {error}"
+            raise ConfigError([problem], cure="Name a class as module:Class.") from error
+    return detectors
+
+
 def _load(path: str) -> Foreign:
+    made: Any = _named(path)()
+    if not isinstance(made, AgentMiddleware):
+        raise TypeError("no langchain AgentMiddleware")
+    return made  # pyright: ignore[reportUnknownVariableType]
+
+
+def _named(path: str) -> Any:
     module, colon, name = path.partition(":")
     if not colon:
         raise ValueError("expected module:Class")
-    made: Any = getattr(importlib.import_module(module), name)()
-    if not isinstance(made, AgentMiddleware):
-        raise TypeError(f"{name} is no langchain AgentMiddleware")
-    return made  # pyright: ignore[reportUnknownVariableType]
+    return getattr(importlib.import_module(module), name)

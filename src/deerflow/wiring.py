@@ -12,19 +12,17 @@ from langchain_core.tools import BaseTool
 
 from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import ModelConfig
-from deerflow.errors import StorageError
+from deerflow.errors import ConfigError, StorageError
 from deerflow.lead import LeadAgents, LeadParts
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.catalog import ModelCatalog
-from deerflow.models.discover import discover
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
 from deerflow.plugins import load_middlewares
 from deerflow.runtime.admission import Folders, RunParts
 from deerflow.runtime.runs import Runs, remove_thread
-from deerflow.sandbox.local import make_provider
+from deerflow.sandbox.inmemory import InMemoryProvider
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
-from deerflow.sandbox.python import describe
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.open import open_storage
 from deerflow.tools.registry import get_available_tools
@@ -96,9 +94,9 @@ async def open_harness(
     async with AsyncExitStack() as stack:
         models, found = await _models(loaded, environ)
         storage = await stack.enter_async_context(open_stores(loaded))
-        provider = make_provider(config.sandbox, loaded.home)
+        provider = _provider(loaded)
         stack.push_async_callback(provider.close)
-        catalog = ModelCatalog(models, environ, home=loaded.home)
+        catalog = ModelCatalog(models, environ=environ)
         stack.push_async_callback(catalog.aclose)
         agents = LeadAgents(
             LeadParts(
@@ -110,7 +108,7 @@ async def open_harness(
                 extra=load_middlewares(
                     [*config.extensions.middlewares, *loaded.extensions.middlewares]
                 ),
-                sandbox_python=describe(loaded.home / "sandbox" / "python"),
+                
             )
         )
         runs = Runs(
@@ -143,8 +141,14 @@ async def _models(
 ) -> tuple[tuple[ModelConfig, ...], str]:
     if loaded.config.models:
         return loaded.config.models, ""
-    found = await discover(environ, loaded.home)
-    return found.models, found.line
+    return (), ""
+
+
+def _provider(loaded: LoadedConfig) -> SandboxProvider:
+    config = loaded.config.sandbox
+    if config.use == "memory":
+        return InMemoryProvider()
+    raise ConfigError([f"sandbox.use: {config.use!r} is no sandbox."], cure="Use local, host or memory.")
 
 
 def _folders(loaded: LoadedConfig) -> Folders:

@@ -12,9 +12,9 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 from deerflow.agent.deliverables import OUTPUTS, missing_files
 from deerflow.agent.journal import LIMIT
 from deerflow.agent.record import visible_text
+from deerflow.agent.reply_edge import EMPTY
 from deerflow.runtime.request import Artifact, Outcome
 
-EMPTY = "deerflow_empty"
 QUESTION_TOOL = "ask_clarification"
 
 

@@ -133,7 +133,8 @@ class Runs:
 
     async def _drive(self, job: Job) -> RunResult:
         context = job.context
-        await asyncio.to_thread(copy_uploads, job.uploads, context.folders.uploads)
+        if job.uploads:
+            await asyncio.to_thread(copy_uploads, job.uploads, context.folders.uploads)
         graph = await self._parts.agent(context.model_name, context.plan)
         config: Any = {
             "configurable": {"thread_id": context.thread_key},

@@ -1,0 +1,44 @@
+"""A whole harness in memory with a scripted model: no process, no disk but a temporary home."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+from langchain_core.tools import BaseTool
+
+from deerflow.config.load import LoadedConfig
+from deerflow.config.schema import AppConfig
+from deerflow.wiring import Harness, open_harness
+
+SCRIPTED = "deerflow.models.scripted:ScriptedChatModel"
+
+
+def scripted_config(script: Any, **sections: Any) -> AppConfig:
+    """A configuration with one scripted model, in-memory database and in-memory sandbox."""
+    raw: dict[str, Any] = {
+        "models": [{"name": "scripted", "use": SCRIPTED, "script": script}],
+        "database": {"backend": "memory"},
+        "sandbox": {"use": "memory"},
+        **sections,
+    }
+    return AppConfig.model_validate(raw)
+
+
+def loaded(config: AppConfig, home: Path) -> LoadedConfig:
+    """As `load_config` would give it."""
+    return LoadedConfig(
+        config=config, path=None, warnings=(), source_sha256="", home=home, cwd=home
+    )
+
+
+@asynccontextmanager
+async def scripted_harness(
+    script: Any, home: Path, *, tools: Sequence[BaseTool] = (), **sections: Any
+) -> AsyncGenerator[Harness]:
+    """An open harness that plays the script."""
+    config = scripted_config(script, **sections)
+    async with open_harness(loaded(config, home), {}, tools=tools) as harness:
+        yield harness
