@@ -197,7 +197,7 @@ def test_the_kernel_refuses_to_leave(home: Home) -> None:
     (home.work / "link").symlink_to("..")
     fd = os.open(home.work, os.O_PATH)
     try:
-        for path in ("..", "/etc/passwd", "link/outputs"):
+        for path in (b"..", b"/etc/passwd", b"link/outputs"):
             with pytest.raises(OSError, match="cross-device"):
                 open_beneath(fd, path, os.O_RDONLY)
     finally:
@@ -207,7 +207,7 @@ def test_the_kernel_refuses_to_leave(home: Home) -> None:
 async def test_the_walk_alone_is_as_safe(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
     """Kernels without openat2 take the walk for every path."""
 
-    def missing(directory: int, path: str, flags: int) -> int:
+    def missing(directory: int, path: bytes, flags: int) -> int:
         raise OSError(38, "no openat2")
 
     monkeypatch.setattr(openat, "open_beneath", missing)

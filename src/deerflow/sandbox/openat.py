@@ -48,18 +48,17 @@ class _OpenHow(ctypes.Structure):
     )
 
 
-def open_beneath(directory: int, path: str, flags: int) -> int:
+def open_beneath(directory: int, path: bytes, flags: int) -> int:
     """File descriptor of a path that stays below an open directory.
 
     Raises:
         OSError: as openat2; EXDEV when the path would leave, ENOSYS on kernels before 5.6.
     """
     how = _OpenHow(flags | os.O_CLOEXEC, 0, RESOLVE_BENEATH | RESOLVE_NO_MAGICLINKS)
-    name = os.fsencode(path)
     fd = _libc.syscall(
         ctypes.c_long(SYS_OPENAT2),
         ctypes.c_int(directory),
-        ctypes.c_char_p(name),
+        ctypes.c_char_p(path),
         ctypes.byref(how),
         ctypes.c_size_t(ctypes.sizeof(how)),
     )
@@ -75,12 +74,12 @@ class Spot:
 
     Attributes:
         directory: descriptor of the parent; "." names the mount itself.
-        name: last name, not a link when it was looked at.
+        name: last name in UTF-8 (never the locale's encoding); no link when it was looked at.
         place: where it is after links were followed.
     """
 
     directory: int
-    name: str
+    name: bytes
     place: Place
 
 
@@ -132,7 +131,7 @@ class Opener:
         root = self._root(mount, make)
         try:
             if not place.parts:
-                return Spot(os.dup(root), ".", place)
+                return Spot(os.dup(root), b".", place)
             quick = None if make else self._quick(root, place)
             return quick if quick is not None else self._walk(root, mount, place, make)
         finally:
@@ -155,8 +154,8 @@ class Opener:
 
     def _quick(self, root: int, place: Place) -> Spot | None:
         """One system call for the parent; None when a link needs the walk."""
-        name = place.parts[-1]
-        parent = "/".join(place.parts[:-1]) or "."
+        name = place.parts[-1].encode()
+        parent = "/".join(place.parts[:-1]).encode() or b"."
         try:
             directory = open_beneath(root, parent, _DIRECTORY)
         except OSError as error:
@@ -177,11 +176,13 @@ class Opener:
         """Name by name; the first link ends it with the place that it leads to."""
         directory = os.dup(root)
         try:
-            for index, name in enumerate(place.parts):
+            for index, name in enumerate(part.encode() for part in place.parts):
                 if is_link(directory, name):
                     target = os.readlink(name, dir_fd=directory)
                     os.close(directory)
-                    return self._redirect(mount, place.parts, index, target)
+                    return self._redirect(
+                        mount, place.parts, index, target.decode("utf-8", "surrogateescape")
+                    )
                 if index == len(place.parts) - 1:
                     break
                 below = self._enter(directory, name, make)
@@ -190,9 +191,9 @@ class Opener:
         except OSError:
             os.close(directory)
             raise
-        return Spot(directory, place.parts[-1], place)
+        return Spot(directory, place.parts[-1].encode(), place)
 
-    def _enter(self, directory: int, name: str, make: bool) -> int:
+    def _enter(self, directory: int, name: bytes, make: bool) -> int:
         if make:
             with contextlib.suppress(FileExistsError):
                 os.mkdir(name, 0o755, dir_fd=directory)
@@ -236,7 +237,7 @@ class Opener:
             os.fchown(fd, *self.owner)
 
 
-def is_link(directory: int, name: str) -> bool:
+def is_link(directory: int, name: bytes) -> bool:
     """Whether a name is a symbolic link; False when it does not exist."""
     try:
         mode = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode

@@ -230,9 +230,9 @@ def _appended(path: str, old: bytes, content: str) -> bytes:
     """
     before = decode(old)
     style = style_of(before)
-    section = content.strip().replace("\r\n", "\n")
+    section = _bare(content).strip()
     if len(section) >= SAME_SECTION:
-        plain = f"\n{before.replace(chr(13), '')}\n"
+        plain = f"\n{_bare(before)}\n"
         at = plain.find(f"\n{section}\n")
         if at >= 0:
             raise ToolError(
@@ -241,6 +241,11 @@ def _appended(path: str, old: bytes, content: str) -> bytes:
                 cure="Go on with what is missing. To repeat it on purpose, use bash (cat >>).",
             )
     return old + encode(Style(crlf=style.crlf).dress(content))
+
+
+def _bare(text: str) -> str:
+    """Text without blanks at line ends."""
+    return "\n".join(line.rstrip() for line in text.split("\n"))
 
 
 def _read_now(path: str, data: bytes) -> dict[str, Any]:

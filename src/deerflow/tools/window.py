@@ -48,6 +48,7 @@ class Window:
         self._line = 1
         self._started = False
         self._kept = ""
+        self._begun = False
         self._open_line = False
 
     @property
@@ -58,9 +59,10 @@ class Window:
     def feed(self, data: bytes, *, final: bool = False) -> bool:
         """Take bytes; True when no more are needed."""
         text = self._decoder.decode(data, final)
-        if self._line == 1 and not self._started:
-            text = text.removeprefix(BOM)
         if text:
+            if not self._begun:
+                text = text.removeprefix(BOM)
+                self._begun = True
             self._open_line = not text.endswith("\n")
         text = self._from_first(text)
         if not self._started:
