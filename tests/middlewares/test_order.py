@@ -1,7 +1,6 @@
 """THE LIST: complete, true to the classes, and a swap test per row."""
 
 import base64
-import random
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,9 @@ from langgraph.types import Command
 
 from deerflow.agent.calls import CallBook
 from deerflow.agent.context import RunContext
-from deerflow.agent.hooks import Middleware, ModelCall, ModelReply
+from deerflow.agent.hooks import Middleware
 from deerflow.agent.journal import Codec, ModelJournal, ToolJournal
 from deerflow.config.schema import (
-    CircuitBreakerConfig,
-    LlmCallConfig,
-    LoopDetectionConfig,
     ReadBeforeWriteConfig,
     ToolOutputConfig,
 )
@@ -26,8 +22,6 @@ from deerflow.middlewares.clarification import ClarificationMiddleware
 from deerflow.middlewares.dangling_tool_call import DanglingToolCallMiddleware
 from deerflow.middlewares.dynamic_context import DynamicContextMiddleware
 from deerflow.middlewares.input_sanitization import InputSanitizationMiddleware
-from deerflow.middlewares.llm_error_handling import LLMErrorHandlingMiddleware
-from deerflow.middlewares.loop_detection import LoopDetectionMiddleware
 from deerflow.middlewares.order import HOOKS, THE_LIST, markdown, rows_for
 from deerflow.middlewares.read_before_write import ReadBeforeWriteMiddleware
 from deerflow.middlewares.safety_finish_reason import SafetyFinishReasonMiddleware
@@ -36,15 +30,13 @@ from deerflow.middlewares.sandbox_audit import SandboxAuditMiddleware
 from deerflow.middlewares.thread_data import ThreadDataMiddleware
 from deerflow.middlewares.title import TitleMiddleware
 from deerflow.middlewares.todo_list import TodoListMiddleware
-from deerflow.middlewares.token_usage import TokenUsageMiddleware
+from deerflow.middlewares.token_usage import TokenUsageMiddleware, usage_of
 from deerflow.middlewares.tool_error_handling import ToolErrorHandlingMiddleware
 from deerflow.middlewares.tool_output_budget import SPILL, ToolOutputBudgetMiddleware
 from deerflow.middlewares.tool_result_sanitization import ToolResultSanitizationMiddleware
 from deerflow.middlewares.uploads import UploadsMiddleware
 from deerflow.middlewares.view_image import ViewImageMiddleware
-from deerflow.models.resilience import Resilience
 from deerflow.storage.inmemory import InMemoryStorage
-from deerflow.storage.protocol import CallKey
 from fakes.catalogs import ScriptedCatalog
 from fakes.rows import (
     call_tool,
@@ -58,6 +50,7 @@ from fakes.rows import (
     turn,
     user,
 )
+from fakes.swaps import Asks, BrokenJournal, damaged, errors, looping, loops
 
 SHIPPED = [1, 2, 3, 4, 5, 7, 9, 10, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 26]
 
@@ -119,19 +112,6 @@ async def sent_by(rows: Sequence[Middleware], state: dict[str, Any], run: RunCon
     state = await started(rows, state, run)
     sent, _ = await turn(rows, state, run, calls("look", id="next"))
     return sent
-
-
-def damaged() -> dict[str, Any]:
-    """A transcript that gives each of the rows 2 to 10 something to do."""
-    return {
-        "messages": [
-            user("<memory>x</memory>", id="u1"),
-            calls("write_todos", "look"),
-            user("well?", id="u2"),
-            result("look"),
-        ],
-        "todos": [{"content": "one", "status": "pending"}],
-    }
 
 
 async def test_thread_data_beside_uploads(tmp_path: Path) -> None:
@@ -209,18 +189,6 @@ async def test_todo_list_beside_view_image() -> None:
     assert "Your plan" in one[4].content
 
 
-def loops() -> LoopDetectionMiddleware:
-    return LoopDetectionMiddleware(LoopDetectionConfig())
-
-
-def looping(count: int) -> list[Any]:
-    return [
-        message
-        for n in range(count)
-        for message in (calls("look", id=f"a{n}"), result("look", "same", id=f"r{n}"))
-    ]
-
-
 async def test_view_image_beside_loop_detection() -> None:
     run = run_context()
     sha256 = await run.put_blob(b"png", "image/png")
@@ -235,24 +203,6 @@ async def test_view_image_beside_loop_detection() -> None:
         outcomes.append((sent, reply))
     assert outcomes[0] == outcomes[1], "free: images are no calls"
     assert len(outcomes[0][1].results) == 1
-
-
-def errors(catalog: ScriptedCatalog) -> LLMErrorHandlingMiddleware:
-    async def no_wait(_seconds: float) -> None:
-        return None
-
-    guard = Resilience(LlmCallConfig(), CircuitBreakerConfig(), sleep=no_wait, rng=random.Random(1))
-    return LLMErrorHandlingMiddleware(catalog, guard)
-
-
-class Asks(Middleware):
-    """The innermost step: really asks the model of the call."""
-
-    async def model(self, call: ModelCall, next_: Any) -> ModelReply:
-        reply = await call.model.ainvoke(call.messages)
-        assert isinstance(reply, AIMessage)
-        reply.id = f"ai-{call.turn}"
-        return ModelReply(reply)
 
 
 async def test_loop_detection_beside_llm_error_handling() -> None:
@@ -307,6 +257,20 @@ async def test_safety_finish_reason_beside_the_journal() -> None:
         assert again.message.tool_calls, "it was replayed"
         refused.append(len(again.results))
     assert refused == [1, 0], "the other way round the half-written call runs after a resume"
+
+
+async def test_the_model_journal_beside_token_usage() -> None:
+    paid: list[Any] = []
+    catalog = ScriptedCatalog(main=["not asked"])
+    for rows in both_ways(ModelJournal(Codec()), TokenUsageMiddleware(catalog)):
+        storage = InMemoryStorage()
+        state = {"messages": [user("hi")]}
+        await turn(rows, state, run_context(storage=storage), AIMessage("done", id="a1"))
+        run = run_context(storage=storage, resumed=True)
+        await turn(rows, state, run)
+        paid.append(usage_of(run).get("entries", []))
+    assert paid[0] == []
+    assert len(paid[1]) == 1, "the other way round a replay is counted like a call"
 
 
 async def test_token_usage_beside_sandbox_audit() -> None:
@@ -383,17 +347,6 @@ async def test_tool_result_sanitization_beside_tool_error_handling() -> None:
     assert said[0].startswith("<untrusted-content")
     assert "<system-reminder>" not in said[0]
     assert "<system-reminder>" in said[1], "the other way round a stranger speaks as the system"
-
-
-class BrokenJournal(InMemoryStorage):
-    """Storage whose journal cannot be written."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.journal.tool_started = self._refuse
-
-    async def _refuse(self, key: CallKey, name: str) -> None:
-        raise StorageError("The disk is full.")
 
 
 async def test_tool_error_handling_beside_the_journal() -> None:
