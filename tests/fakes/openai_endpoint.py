@@ -1,10 +1,12 @@
-"""A small chat-completions endpoint on loopback that behaves as told: streams, stalls, refuses, repeats ids.
+"""A small chat-completions endpoint on loopback that behaves as told: streams, stalls, refuses.
 
-    async with OpenAIEndpoint(Turn(text="hello"), Turn(status=429, headers={"retry-after": "2"})) as endpoint:
+    turns = (Turn(text="hello"), Turn(status=429, headers={"retry-after": "2"}))
+    async with OpenAIEndpoint(*turns) as endpoint:
         model = OpenAIChatModel(model="m", base_url=endpoint.base_url, api_key="k")
 
-Turns are played in order; when they are used up `endpoint.default` is played. `respond=` chooses a turn from the
-request body instead. `demand=` is asked before each turn and refuses the request with 400 when it returns a reason.
+Turns are played in order; when they are used up `endpoint.default` is played. `respond=` chooses a
+turn from the request body instead. `demand=` is asked before each turn and refuses the request with
+400 when it returns a reason.
 """
 
 from __future__ import annotations
@@ -54,13 +56,14 @@ class Turn:
     Attributes:
         text: visible text; sent in pieces of `piece` characters (or as the given list of pieces).
         reasoning: sent as `reasoning_key` before the text.
-        calls: tool calls, in `dialect`: "openai" (index, arguments in two pieces), "no_index", "whole" (all at once
-            without index), "object" (arguments as an object), "same_index" (every call has index 0),
-            "empty_ids" (later pieces carry an empty id).
+        calls: tool calls, in `dialect`: "openai" (index, arguments in two pieces), "no_index",
+            "whole" (all at once without index), "object" (arguments as an object), "same_index"
+            (every call has index 0), "empty_ids" (later pieces carry an empty id).
         status: other than 200 answers `error` as JSON with that status and `headers`.
         error_in_stream: an error object sent as a frame after the text.
-        stall: "headers" never answers, "first" sends the status line only, "middle" stops after half of the frames,
-            "comments" sends only SSE comments. A stall ends when the client leaves or `endpoint.release` is set.
+        stall: "headers" never answers, "first" sends the status line only, "middle" stops after
+            half of the frames, "comments" sends only SSE comments. A stall ends when the client
+            leaves or `endpoint.release` is set.
         cut: closes the connection after half of the frames.
         frames: raw bytes, written one by one instead of all that (separate network writes).
         done: whether `[DONE]` is sent.
@@ -95,9 +98,7 @@ class Turn:
     def pieces(self) -> list[str]:
         if not isinstance(self.text, str):
             return list(self.text)
-        return [
-            self.text[i : i + self.piece] for i in range(0, len(self.text), self.piece)
-        ]
+        return [self.text[i : i + self.piece] for i in range(0, len(self.text), self.piece)]
 
     @property
     def finish_reason(self) -> str:
@@ -133,6 +134,7 @@ class OpenAIEndpoint:
         self.demand = demand
         self.requests: list[Received] = []
         self.release = asyncio.Event()
+        self._quiet = asyncio.Event()
         self.active = 0
         self.peak = 0
         self.base_url = ""
@@ -142,9 +144,7 @@ class OpenAIEndpoint:
     async def __aenter__(self) -> Self:
         app = web.Application(client_max_size=64 * 2**20)
         app.router.add_post("/v1/chat/completions", self._answer)
-        self._runner = web.AppRunner(
-            app, shutdown_timeout=0.1, handler_cancellation=True
-        )
+        self._runner = web.AppRunner(app, shutdown_timeout=0.1, handler_cancellation=True)
         await self._runner.setup()
         site = web.TCPSite(self._runner, "127.0.0.1", 0)
         await site.start()
@@ -167,13 +167,19 @@ class OpenAIEndpoint:
             return await self._play(request, body)
         finally:
             self.active -= 1
+            if not self.active:
+                self._quiet.set()
+
+    async def idle(self) -> None:
+        """Wait until no request is being answered."""
+        if self.active:
+            self._quiet.clear()
+            await asyncio.wait_for(self._quiet.wait(), 10)
 
     async def _play(self, request: web.Request, body: Body) -> web.StreamResponse:
         reason = self.demand(body) if self.demand else None
         if reason is not None:
-            return web.json_response(
-                _error(reason, "invalid_request_error"), status=400
-            )
+            return web.json_response(_error(reason, "invalid_request_error"), status=400)
         if self.respond is not None:
             turn = self.respond(body)
         else:
@@ -190,12 +196,8 @@ class OpenAIEndpoint:
             return web.json_response(self._whole(turn, body), headers=turn.headers)
         return await self._stream(request, turn, body)
 
-    async def _stream(
-        self, request: web.Request, turn: Turn, body: Body
-    ) -> web.StreamResponse:
-        response = web.StreamResponse(
-            headers={"content-type": "text/event-stream", **turn.headers}
-        )
+    async def _stream(self, request: web.Request, turn: Turn, body: Body) -> web.StreamResponse:
+        response = web.StreamResponse(headers={"content-type": "text/event-stream", **turn.headers})
         await response.prepare(request)
         frames = turn.frames if turn.frames is not None else self._frames(turn, body)
         if turn.stall == "first":
@@ -243,10 +245,7 @@ class OpenAIEndpoint:
             for part in (turn.reasoning[:half], turn.reasoning[half:]):
                 frames.append(frame({turn.reasoning_key: part}))
         frames += [frame({"content": piece}) for piece in turn.pieces]
-        frames += [
-            frame({"tool_calls": part})
-            for part in _split(self._calls(turn), turn.dialect)
-        ]
+        frames += [frame({"tool_calls": part}) for part in _split(self._calls(turn), turn.dialect)]
         if turn.error_in_stream is not None:
             return [*frames, _sse(turn.error_in_stream)]
         frames.append(frame({}, turn.finish_reason))
@@ -265,9 +264,7 @@ class OpenAIEndpoint:
             "object": "chat.completion",
             "created": 1,
             "model": body["model"],
-            "choices": [
-                {"index": 0, "message": message, "finish_reason": turn.finish_reason}
-            ],
+            "choices": [{"index": 0, "message": message, "finish_reason": turn.finish_reason}],
             "usage": turn.usage,
         }
 
@@ -288,10 +285,7 @@ def needs_signatures(signatures: Mapping[str, str]) -> Callable[[Body], str | No
             for call in message.get("tool_calls") or ():
                 name = call["function"]["name"]
                 google = (call.get("extra_content") or {}).get("google") or {}
-                if (
-                    name in signatures
-                    and google.get("thought_signature") != signatures[name]
-                ):
+                if name in signatures and google.get("thought_signature") != signatures[name]:
                     return f"call {name} has no thought_signature"
         return None
 

@@ -338,6 +338,7 @@ def _sorted_keys(raw: dict[str, Any], known: set[str]) -> dict[str, Any]:
     body: dict[str, Any] = {key: given.pop(key) for key in list(given) if key not in known}
     body |= body.pop("model_kwargs", {}) | given.pop("extra_body", {})
     if organization:
-        headers: dict[str, str] = given.get("default_headers") or {}
+        headers: dict[str, str] = given.pop("extra_headers", None) or {}
+        headers |= given.get("default_headers") or {}
         given["default_headers"] = {"OpenAI-Organization": organization, **headers}
     return {**given, "extra_body": body}
