@@ -32,11 +32,11 @@ system:
 
 # Inexact: `run` and `dev` share the environment and do not undo each other.
 .venv/.run: $(LOCK)
-	@uv=$$(scripts/uv.sh) && "$$uv" sync --quiet --frozen --inexact --no-dev --extra embedded
+	@scripts/uv.sh sync --quiet --frozen --inexact --no-dev --extra embedded
 	@touch $@
 
 .venv/.dev: $(LOCK)
-	@uv=$$(scripts/uv.sh) && "$$uv" sync --quiet --frozen --inexact --all-extras
+	@scripts/uv.sh sync --quiet --frozen --inexact --all-extras
 	@touch $@ .venv/.run
 
 $(HOME_DIR)/.model: uv.lock $(wildcard config.yaml) | .venv/.run
@@ -54,7 +54,7 @@ lint: .venv/.dev ## Check form, floors, spelling and the lock file.
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/lint-imports --no-logo
 	$(BIN)/codespell src tests $(wildcard docs) $(wildcard *.md) Makefile scripts
-	@uv=$$(scripts/uv.sh) && "$$uv" lock --check --quiet
+	@scripts/uv.sh lock --check --quiet
 
 types: .venv/.dev ## Check types.
 	$(BIN)/pyright

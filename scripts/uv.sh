@@ -1,5 +1,5 @@
 #!/bin/sh
-# Prints the path of a working uv; makes a private one in .uv/ when the machine has none.
+# Runs uv with the given arguments; makes a private one in .uv/ when the machine has none.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -14,8 +14,13 @@ as_root() { # runs a command as root when that needs no password
     fi
 }
 
-if works uv; then command -v uv; exit 0; fi
-if works .uv/bin/uv; then echo "$PWD/.uv/bin/uv"; exit 0; fi
+# The machine's own certificates, where it has any, so that a company's proxy is trusted too.
+if [ -z "${SSL_CERT_FILE:-}" ] && [ -s /etc/ssl/certs/ca-certificates.crt ]; then
+    export UV_SYSTEM_CERTS=true UV_NATIVE_TLS=true
+fi
+
+if works uv; then exec uv "$@"; fi
+if works .uv/bin/uv; then exec .uv/bin/uv "$@"; fi
 
 if ! command -v python3 >/dev/null 2>&1; then
     as_root apt-get update -qq >&2 && as_root apt-get install -y -qq python3 python3-venv >&2 || {
@@ -47,4 +52,4 @@ else
     exit 1
 fi
 works .uv/bin/uv || { say "the private uv in .uv/ does not start; remove .uv/ and run make again."; exit 1; }
-echo "$PWD/.uv/bin/uv"
+exec .uv/bin/uv "$@"
