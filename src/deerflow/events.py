@@ -1,6 +1,6 @@
 """The events of a run: what is appended to the log that stream, history, UI and audit read.
 
-Source of the shapes: ARCHITECTURE.md, "the event log". Every event carries a per-thread gapless `seq`,
+Source of the shapes: ARCHITECTURE.md, "the event log". Every event has a per-thread gapless `seq`,
 given at commit; payloads are JSON and hold no host path and no secret.
 """
 
@@ -14,7 +14,7 @@ EventType = Literal[
     "message",  # {message}: a finished human, ai or tool message as LangChain's message dict
     "model_started",  # {turn, model}
     "model_completed",  # {turn, model, message_id, usage, finish_reason, replayed}
-    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model}
+    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id}
     "tool_started",  # {tool_call_id, name, args}
     "tool_completed",  # {tool_call_id, name, status, replayed, seconds}
     "audit",  # {tool, target, sha256, verdict}
@@ -22,7 +22,7 @@ EventType = Literal[
     "artifacts",  # {artifacts}: virtual paths, in order
     "title",  # {title}
     "question",  # {question, options, context}: a clarification
-    "guard",  # {rule, used, limit, message}: a limit warned or stopped
+    "guard",  # {rule, used, limit, message, detail, action}: a limit warned, refused or stopped
     "notice",  # {message}: something the user should see
     "run_ended",  # {status, outcome, usage, error, artifacts}
 ]

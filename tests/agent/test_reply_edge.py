@@ -9,6 +9,8 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import ModelCall, ModelReply
 from deerflow.agent.reply_edge import EMPTY, MALFORMED, NOTE, ReplyEdge, only_intent
 from deerflow.models.scripted import ScriptedChatModel
+from fakes.agents import ModelRows
+from fakes.catalogs import ScriptedCatalog
 from fakes.rows import events, run_context, tool
 
 TOOLS = ["bash", "write_file", "read_file"]
@@ -164,3 +166,43 @@ def test_texts_that_are_answers(text: str):
 
 def test_without_tools_nothing_is_an_intent():
     assert not only_intent("I'll write the report now.", [])
+
+
+# ---- through the chain ---------------------------------------------------------------------------
+
+WORK = {"name": "work", "args": {"step": "a"}}
+
+
+async def test_p18_through_the_chain_the_retry_is_not_stored_and_the_mark_is():
+    agent = ModelRows(ScriptedCatalog(main=[{"calls": [WORK]}, {"text": ""}, {"text": " "}]))
+    run = run_context()
+    messages = await agent.run(run=run)
+    assert [m.type for m in messages] == ["ai", "tool", "ai"]
+    assert messages[-1].additional_kwargs[EMPTY] is True
+    assert run.turn == 2
+    shown = [e["message"] for e in await events(run, "message")]
+    assert NOTE in shown[-1]["content"]
+
+
+async def test_p18_through_the_chain_a_second_try_is_the_answer():
+    agent = ModelRows(ScriptedCatalog(main=[{"reasoning": "hm"}, "The answer."]))
+    messages = await agent.run()
+    assert [m.text for m in messages] == ["The answer."]
+
+
+async def test_p18_through_the_chain_a_stopped_answer_runs_nothing():
+    turn = {"text": "I", "calls": [WORK], "finish_reason": "content_filter"}
+    agent = ModelRows(ScriptedCatalog(main=[turn]))
+    messages = await agent.run()
+    assert [m.type for m in messages] == ["ai"] and "safety reasons" in messages[0].text
+    assert agent.effects == []
+
+
+async def test_through_the_chain_cut_and_malformed_calls_are_answered_in_place():
+    cut = {"calls": [WORK, {"name": "work", "args": '{"step": "hal'}], "finish_reason": "length"}
+    bad = {"calls": [{"name": "work", "args": "{nonsense"}, WORK]}
+    agent = ModelRows(ScriptedCatalog(main=[cut, bad, "done"]))
+    messages = await agent.run()
+    assert [m.type for m in messages] == ["ai", "tool", "tool", "ai", "tool", "tool", "ai"]
+    assert agent.effects == ["a"]
+    assert all(not m.invalid_tool_calls for m in messages if isinstance(m, AIMessage))

@@ -11,8 +11,10 @@ from deerflow.agent.hooks import ModelCall, ModelReply
 from deerflow.config.models import CircuitBreakerConfig, LlmCallConfig
 from deerflow.errors import ModelPaymentError, ModelUnavailableError
 from deerflow.middlewares.llm_error_handling import LLMErrorHandlingMiddleware
+from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.resilience import Resilience
 from deerflow.models.scripted import ScriptedChatModel
+from fakes.agents import ModelRows
 from fakes.catalogs import ScriptedCatalog
 from fakes.rows import events, run_context
 
@@ -100,3 +102,47 @@ async def test_a_model_from_outside_has_retries_and_no_fall_over():
     reply = await row(catalog).model(ask(run, foreign), terminal)
     assert reply.message is not None and reply.message.text == "mine"
     assert [e["model"] for e in await events(run, "model_retry")] == ["foreign"]
+
+
+# ---- through the chain ---------------------------------------------------------------------------
+
+
+def work(step: str) -> dict[str, Any]:
+    return {"calls": [{"name": "work", "args": {"step": step}}]}
+
+
+async def test_p20_through_the_chain_a_run_falls_over_between_its_turns():
+    agent = ModelRows(
+        ScriptedCatalog(
+            main=[work("a"), {"text": "half an ans", "error": "server", "times": 3}],
+            spare=[work("b"), {"text": "finished", "usage": {"input": 3, "output": 2}}],
+        )
+    )
+    run = run_context()
+    messages = await agent.run(run=run)
+    assert [m.type for m in messages] == ["ai", "tool", "ai", "tool", "ai"]
+    assert messages[-1].text == "finished"
+    assert agent.effects == ["a", "b"]
+    assert [e["next_model"] for e in await events(run, "model_retry")] == ["main", "main", "spare"]
+    shown = [e["message"]["content"] for e in await events(run, "message")]
+    assert "half an ans" not in shown
+    assert usage_of(run)["by_model"]["spare"]["calls"] == 2
+
+
+async def test_p20_through_the_chain_a_failed_turn_leaves_the_thread_usable():
+    agent = ModelRows(ScriptedCatalog(main=[work("a"), {"error": "payment"}, "paid now"]))
+    run = run_context()
+    with pytest.raises(ModelPaymentError):
+        await agent.run(run=run)
+    agent.messages = []
+    assert (await agent.run("again", run_context(run_id="r2")))[-1].text == "paid now"
+
+
+@pytest.mark.xfail(strict=True, reason="the chain's sink must also call the sink set before it")
+async def test_p20_through_the_chain_a_steady_answer_outlives_the_first_byte_limit():
+    agent = ModelRows(
+        ScriptedCatalog(main=[{"text": "w " * 30, "gap_ms": 40}]),
+        LlmCallConfig(first_byte_timeout_seconds=0.6, idle_timeout_seconds=0.6),
+    )
+    messages = await agent.run()
+    assert len(messages[-1].text.split()) == 30

@@ -17,6 +17,8 @@ from deerflow.middlewares.loop_detection import (
     forget_reads,
 )
 from deerflow.models.scripted import ScriptedChatModel
+from fakes.agents import ModelRows
+from fakes.catalogs import ScriptedCatalog
 from fakes.rows import call_tool, events, request, run_context, tool
 
 TOOLS = [
@@ -309,3 +311,36 @@ async def test_a_new_run_of_the_thread_starts_anew():
 def test_the_marks_of_tools_decide_who_reads():
     reading: list[BaseTool] = [t for t in TOOLS if (t.metadata or {})["deerflow"]]
     assert [t.name for t in reading] == ["read_file", "grep"]
+
+
+# ---- through the chain ---------------------------------------------------------------------------
+
+
+def work(*steps: str) -> dict[str, Any]:
+    return {"calls": [{"name": "work", "args": {"step": step}} for step in steps]}
+
+
+async def test_p03_through_the_chain_the_batch_runs_and_only_the_repetition_is_refused():
+    batch = [work(f"sample_{number:02}") for number in range(40)]
+    again = [work("sample_39")] * 4
+    mixed = work("sample_39", "x", "y", "z")
+    agent = ModelRows(ScriptedCatalog(main=[*batch, *again, mixed, "done"]))
+    run = run_context()
+    messages = await agent.run(run=run)
+    assert messages[-1].text == "done"
+    assert agent.effects[:40] == [f"sample_{number:02}" for number in range(40)]
+    assert agent.effects[40:] == ["sample_39"] * 3 + ["x", "y", "z"]
+    last = messages[-5:-1]
+    assert [m.type for m in last] == ["tool"] * 4
+    assert isinstance(last[0], ToolMessage) and "identical_calls" in last[0].text
+    assert last[0].status == "error"
+
+
+async def test_p03_through_the_chain_an_endless_loop_ends_with_the_limit():
+    agent = ModelRows(ScriptedCatalog(main=[{**work("same"), "times": 99}]))
+    messages = await agent.run()
+    assert agent.effects == ["same"] * 4
+    last = next(m for m in reversed(messages) if isinstance(m, AIMessage))
+    assert last.additional_kwargs[LIMIT]["rule"] == "loop_detection"
+    asked = [c["id"] for m in messages if isinstance(m, AIMessage) for c in m.tool_calls]
+    assert asked == [m.tool_call_id for m in messages if isinstance(m, ToolMessage)]

@@ -1,7 +1,6 @@
 """The scripted model plays, streams, records, and fails loudly."""
 
 import asyncio
-import textwrap
 
 import pytest
 from langchain_core.messages import AIMessage, AIMessageChunk, HumanMessage, SystemMessage
@@ -211,42 +210,3 @@ async def test_a_long_gap_can_be_cancelled_at_once():
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-
-
-def test_yaml_problems_are_told_all_at_once_with_turn_and_line():
-    text = textwrap.dedent("""\
-        - text: fine
-        - txt: oops
-        - calls:
-            - nme: look
-          delay_ms: soon
-        - 5
-        - text: x
-          when: "("
-    """)
-    with pytest.raises(errors.ConfigError) as caught:
-        ScriptedChatModel.from_yaml(text)
-    problems = caught.value.problems
-    assert any("turn 2, line 2: unknown key 'txt'; did you mean 'text'?" in p for p in problems)
-    assert any("turn 3, line 3" in p and "nme" in p for p in problems)
-    assert any("turn 3, line 5: delay_ms" in p for p in problems)
-    assert any("turn 4" in p for p in problems)
-    assert any("turn 5, line 8: when" in p and "regular expression" in p for p in problems)
-
-
-def test_broken_yaml_and_missing_files_are_configuration_errors(tmp_path):
-    with pytest.raises(errors.ConfigError, match="line 3: not YAML"):
-        ScriptedChatModel.from_yaml('- text: "open\n- text: x\n')
-    with pytest.raises(errors.ConfigError, match="'gone.yaml' cannot be read"):
-        ScriptedChatModel.from_yaml(tmp_path / "gone.yaml")
-    with pytest.raises(errors.ConfigError, match="list of turns"):
-        ScriptedChatModel(script=5)
-
-
-async def test_a_script_file_is_read_as_utf8(tmp_path):
-    path = tmp_path / "script.yaml"
-    path.write_text("- text: 范围\n- error: {code: rate_limit, retry_after: 1.5}\n", "utf-8")
-    model = ScriptedChatModel(script=str(path))
-    assert (await model.ainvoke(asks("go"))).text == "范围"
-    with pytest.raises(errors.RateLimitError):
-        await model.ainvoke(asks("go"))
