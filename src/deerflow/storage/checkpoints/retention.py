@@ -4,16 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from deerflow.storage.checkpoints.address import Address
+from deerflow.storage.checkpoints.address import Address, pack_id
 from deerflow.storage.checkpoints.chain import COUNTERS
 from deerflow.storage.checkpoints.rows import Row, Rows
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
 
 _ALL = (
-    "SELECT id, checkpoint_id, parent, run_id, data FROM checkpoints"
-    " WHERE thread = ? AND ns = ? AND data IS NOT NULL ORDER BY checkpoint_id"
+    "SELECT thread, checkpoint_id, parent, run_id, data FROM checkpoints"
+    " WHERE thread = ? AND ns = ? ORDER BY checkpoint_id"
 )
+
+_TABLES = {
+    "checkpoint_values": "ns, channel, checkpoint_id, thin, data",
+    "checkpoint_writes": "ns, checkpoint_id, task, path, data",
+    "checkpoints": "ns, checkpoint_id, parent, run_id, data",
+}
 
 
 def needed_by(connection: Connection, rows: Rows, at: Address, row: Row) -> set[str]:
@@ -66,17 +72,14 @@ def drop_work(
             for row in found:
                 if row.checkpoint_id not in gone:
                     gone = gone - needed_by(connection, rows, at, row)
-            for row in found:
-                if row.checkpoint_id in gone:
-                    _delete(connection, row.id)
+            for id in gone:
+                for table in _TABLES:
+                    connection.execute(
+                        f"DELETE FROM {table} WHERE thread = ? AND ns = ? AND checkpoint_id = ?",  # noqa: S608
+                        (thread, ns, pack_id(id)),
+                    )
 
     return work
-
-
-def _delete(connection: Connection, id: int) -> None:
-    connection.execute("DELETE FROM checkpoint_values WHERE checkpoint = ?", (id,))
-    connection.execute("DELETE FROM checkpoint_writes WHERE checkpoint = ?", (id,))
-    connection.execute("DELETE FROM checkpoints WHERE id = ?", (id,))
 
 
 def copy_work(source_key: str, target_key: str) -> Callable[[Batch], None]:
@@ -85,25 +88,11 @@ def copy_work(source_key: str, target_key: str) -> Callable[[Batch], None]:
     def work(batch: Batch) -> None:
         connection = batch.connection
         source, target = batch.thread(source_key).id, batch.thread(target_key).id
-        found = connection.execute(
-            "SELECT id, ns, checkpoint_id, parent, run_id, data FROM checkpoints WHERE thread = ?",
-            (source,),
-        ).fetchall()
-        for id, *columns in found:
-            new = connection.execute(
-                "INSERT INTO checkpoints (thread, ns, checkpoint_id, parent, run_id, data)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (target, *columns),
-            ).lastrowid
+        for table, columns in _TABLES.items():
             connection.execute(
-                "INSERT INTO checkpoint_values (checkpoint, channel, thin, data)"
-                " SELECT ?, channel, thin, data FROM checkpoint_values WHERE checkpoint = ?",
-                (new, id),
-            )
-            connection.execute(
-                "INSERT INTO checkpoint_writes (checkpoint, task, path, data)"
-                " SELECT ?, task, path, data FROM checkpoint_writes WHERE checkpoint = ?",
-                (new, id),
+                f"INSERT INTO {table} (thread, {columns})"  # noqa: S608  # names below
+                f" SELECT ?, {columns} FROM {table} WHERE thread = ?",
+                (target, source),
             )
         connection.execute(
             "INSERT OR IGNORE INTO blob_refs (thread, blob)"

@@ -22,9 +22,9 @@ from deerflow.storage.sql.driver import Connection
 INLINE_BYTES = 128
 """Channel values up to this size stand in every checkpoint; larger ones are stored once and referred to."""
 
-_COLUMNS = "c.id, c.checkpoint_id, c.parent, c.run_id, c.data"
+_COLUMNS = "c.thread, c.checkpoint_id, c.parent, c.run_id, c.data"
 _FROM = "FROM checkpoints c JOIN thread_keys k ON k.id = c.thread"
-_AT = f"{_FROM} WHERE k.thread_key = ? AND k.retired_at IS NULL AND c.ns = ? AND c.data IS NOT NULL"
+_AT = f"{_FROM} WHERE k.thread_key = ? AND k.retired_at IS NULL AND c.ns = ?"
 _NEWEST = f"SELECT {_COLUMNS} {_AT} ORDER BY c.checkpoint_id DESC LIMIT 1"
 _EXACT = f"SELECT {_COLUMNS} {_AT} AND c.checkpoint_id = ?"
 _KNOWN = ("v", "ts", "channel_versions", "versions_seen", "updated_channels")
@@ -50,7 +50,7 @@ class Row:
     """A checkpoint as it is stored, values not yet decoded.
 
     Attributes:
-        id: row id.
+        thread: row id of the thread.
         checkpoint_id: its id.
         parent: id of its parent, "" at the root.
         run_id: run that wrote it, or None.
@@ -60,7 +60,7 @@ class Row:
         metadata: as it was given, run_id excepted.
     """
 
-    id: int
+    thread: int
     checkpoint_id: str
     parent: str
     run_id: str | None
@@ -115,12 +115,12 @@ class Rows:
 
     def row(self, found: tuple[Any, ...]) -> Row:
         """Read the columns of a checkpoint."""
-        id, checkpoint_id, parent, run_id, data = found
+        thread, checkpoint_id, parent, run_id, data = found
         own = unpack_id(checkpoint_id)
         body, inline, places, metadata = self._serde.unpack(unpack_row(data))
         holders = {k: own if at is None else unpack_id(at) for k, at in places.items()}
         parent = "" if parent is None else unpack_id(parent)
-        return Row(id, own, parent, run_id, body, inline, holders, metadata)
+        return Row(thread, own, parent, run_id, body, inline, holders, metadata)
 
     def find(self, connection: Connection, at: Address) -> Row | None:
         """The checkpoint at an address, the newest when it names none."""
@@ -147,10 +147,9 @@ class Rows:
             return self._serde.unpack(row.inline[channel])
         holder = row.holders[channel]
         found = connection.execute(
-            "SELECT v.data FROM checkpoint_values v JOIN checkpoints c ON c.id = v.checkpoint"
-            " JOIN thread_keys k ON k.id = c.thread WHERE k.thread_key = ? AND c.ns = ?"
-            " AND c.checkpoint_id = ? AND v.channel = ?",
-            (at.thread_key, at.ns, pack_id(holder), channel),
+            "SELECT data FROM checkpoint_values WHERE thread = ? AND ns = ? AND channel = ?"
+            " AND checkpoint_id = ?",
+            (row.thread, at.ns, channel, pack_id(holder)),
         ).fetchone()
         if found is None:  # a snapshot that was thinned out: its ancestors still tell it
             raise KeyError(channel)
@@ -166,10 +165,12 @@ class Rows:
                 continue
         return found
 
-    def writes(self, connection: Connection, row_id: int) -> list[Write]:
+    def writes(self, connection: Connection, at: Address, row: Row) -> list[Write]:
         """Writes stored on a checkpoint, in the order in which they apply."""
         rows = connection.execute(
-            "SELECT task, path, data FROM checkpoint_writes WHERE checkpoint = ?", (row_id,)
+            "SELECT task, path, data FROM checkpoint_writes"
+            " WHERE thread = ? AND ns = ? AND checkpoint_id = ?",
+            (row.thread, at.ns, pack_id(row.checkpoint_id)),
         ).fetchall()
         return in_order(
             write for task, path, data in rows for write in self.unpack_writes(task, path, data)
@@ -218,8 +219,8 @@ class Rows:
         where, values = _conditions(config, before)
         sql = (
             f"SELECT k.thread_key, c.ns, {_COLUMNS} {_FROM}"  # conditions are constants
-            f" WHERE k.retired_at IS NULL AND c.data IS NOT NULL{where}"
-            " ORDER BY c.checkpoint_id DESC, c.id DESC LIMIT ? OFFSET ?"
+            f" WHERE k.retired_at IS NULL{where}"
+            " ORDER BY c.checkpoint_id DESC LIMIT ? OFFSET ?"
         )
 
         def query(connection: Connection, offset: int, limit: int) -> list[CheckpointTuple]:
@@ -227,8 +228,9 @@ class Rows:
             found: list[CheckpointTuple] = []
             for key, ns, *columns in rows:
                 row = self.row(tuple(columns))
-                writes = self.writes(connection, row.id)
-                found.append(self.tuple_of(connection, Address(key, ns), row, writes))
+                at = Address(key, ns)
+                writes = self.writes(connection, at, row)
+                found.append(self.tuple_of(connection, at, row, writes))
             return found
 
         return query

@@ -119,7 +119,7 @@ class DeltaSaver(BaseCheckpointSaver[int]):
             row = self._rows.find(connection, at)
             if row is None:
                 return None
-            writes = self._rows.writes(connection, row.id)
+            writes = self._rows.writes(connection, at, row)
             return self._rows.tuple_of(connection, at, row, writes), row, writes
 
         found = await self._readers.read(query, scope=at.thread_key)
@@ -148,7 +148,7 @@ class DeltaSaver(BaseCheckpointSaver[int]):
                 return None
             histories = self._histories(connection, at, row, channels)
             chain = Chain(row.checkpoint_id, complete=False, histories=histories)
-            return row, self._rows.writes(connection, row.id), chain
+            return row, self._rows.writes(connection, at, row), chain
 
         loaded = await self._readers.read(query, scope=at.thread_key)
         if loaded is None:
@@ -166,7 +166,7 @@ class DeltaSaver(BaseCheckpointSaver[int]):
         found: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
         open_ = set(channels)
         for above in self._rows.ancestors(connection, at, row):
-            writes = self._rows.writes(connection, above.id)
+            writes = self._rows.writes(connection, at, above)
             for channel in list(open_):
                 steps[channel].append([write for write in writes if write.channel == channel])
                 if channel in above.inline or channel in above.holders:

@@ -13,20 +13,19 @@ from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
 
 _PUT = (
-    "INSERT INTO checkpoints (thread, ns, checkpoint_id, parent, run_id, data)"
-    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread, ns, checkpoint_id) DO UPDATE SET"
-    " parent = excluded.parent, run_id = excluded.run_id, data = excluded.data RETURNING id"
+    "INSERT OR REPLACE INTO checkpoints (thread, ns, checkpoint_id, parent, run_id, data)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
 )
-_STUB = "INSERT INTO checkpoints (thread, ns, checkpoint_id) VALUES (?, ?, ?)"
-_FIND = "SELECT id FROM checkpoints WHERE thread = ? AND ns = ? AND checkpoint_id = ?"
+_VALUE = (
+    "INSERT OR REPLACE INTO checkpoint_values (thread, ns, channel, checkpoint_id, thin, data)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
 _WRITES = (
-    "INSERT INTO checkpoint_writes (checkpoint, task, path, data) VALUES (?, ?, ?, ?)"
-    " ON CONFLICT (checkpoint, task) DO NOTHING"
+    "INSERT OR IGNORE INTO checkpoint_writes (thread, ns, checkpoint_id, task, path, data)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
 )
-_THIN = (
-    "FROM checkpoint_values WHERE channel = ? AND thin > 0"
-    " AND checkpoint IN (SELECT id FROM checkpoints WHERE thread = ? AND ns = ?)"
-)
+_TASK = "WHERE thread = ? AND ns = ? AND checkpoint_id = ? AND task = ?"
+_THIN = "FROM checkpoint_values WHERE thread = ? AND ns = ? AND channel = ? AND thin > 0"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,29 +54,22 @@ def put_work(put: Put) -> Callable[[Batch], None]:
         connection, at = batch.connection, put.at
         thread = batch.thread(at.thread_key).id
         parent = pack_id(put.parent) if put.parent else None
-        key = (thread, at.ns, pack_id(at.checkpoint_id))
-        row = connection.execute(_PUT, (*key, parent, put.run_id, pack_row(put.packed.data)))
-        id = row.fetchall()[0][0]
+        id = pack_id(at.checkpoint_id)
+        connection.execute(_PUT, (thread, at.ns, id, parent, put.run_id, pack_row(put.packed.data)))
         for channel, data in put.packed.large.items():
-            thin = 0
-            if channel in put.thin:
-                thin = _thin(connection, channel, thread, at.ns)
-            connection.execute(
-                "INSERT OR REPLACE INTO checkpoint_values (checkpoint, channel, thin, data)"
-                " VALUES (?, ?, ?, ?)",
-                (id, channel, thin, pack(data)),
-            )
+            key = (thread, at.ns, channel)
+            thin = _thin(connection, key) if channel in put.thin else 0
+            connection.execute(_VALUE, (*key, id, thin, pack(data)))
 
     return work
 
 
-def _thin(connection: Connection, channel: str, thread: int, ns: str) -> int:
+def _thin(connection: Connection, key: tuple[int, str, str]) -> int:
     """Ordinal of a new snapshot; older ones stay where their ordinal is a power of two.
 
     So n snapshots of a growing history cost about three times the newest one, and a branch from anywhere replays at
     most half of its history.
     """
-    key = (channel, thread, ns)
     newest = connection.execute(f"SELECT max(thin) {_THIN}", key).fetchone()[0]
     connection.execute(f"DELETE {_THIN} AND (thin & (thin - 1)) != 0", key)
     return int(newest or 0) + 1
@@ -92,18 +84,16 @@ def writes_work(
     def work(batch: Batch) -> None:
         connection = batch.connection
         thread = batch.thread(at.thread_key).id
-        key = (thread, at.ns, pack_id(at.checkpoint_id))
-        found = connection.execute(_FIND, key).fetchone()
-        id = found[0] if found else connection.execute(_STUB, key).lastrowid
-        if connection.execute(_WRITES, (id, task, path, data)).rowcount:
+        key = (thread, at.ns, pack_id(at.checkpoint_id), task)
+        if connection.execute(_WRITES, (*key, path, data)).rowcount:
             return
         old_path, old = connection.execute(
-            "SELECT path, data FROM checkpoint_writes WHERE checkpoint = ? AND task = ?", (id, task)
+            f"SELECT path, data FROM checkpoint_writes {_TASK}", key
         ).fetchone()
         both = merged(rows.unpack_writes(task, old_path, old), writes)
         connection.execute(
-            "UPDATE checkpoint_writes SET data = ? WHERE checkpoint = ? AND task = ?",
-            (rows.pack_writes(list(both.values())), id, task),
+            f"UPDATE checkpoint_writes SET data = ? {_TASK}",
+            (rows.pack_writes(list(both.values())), *key),
         )
 
     return work

@@ -54,6 +54,7 @@ class Batch:
         default_factory=dict[str, list[Delta | Dropped]]
     )
     deleted: list[str] = field(default_factory=list[str])
+    _counted: dict[int, int] = field(default_factory=dict[int, int])
 
     def thread(self, key: str) -> ThreadRef:
         """The thread, its key registered when it is new.
@@ -82,12 +83,18 @@ class Batch:
         return ThreadRef(row[0], row[1] or key, row[2])
 
     def next_seq(self, ref: ThreadRef) -> int:
-        """The thread's next seq, counted in the same transaction."""
+        """The thread's next seq; `save` writes the counter in the same transaction."""
         ref.last_seq += 1
-        self.connection.execute(
-            "UPDATE thread_keys SET last_seq = ? WHERE id = ?", (ref.last_seq, ref.id)
-        )
+        self._counted[ref.id] = ref.last_seq
         return ref.last_seq
+
+    def save(self) -> None:
+        """Write the counters that moved."""
+        for id, last_seq in self._counted.items():
+            self.connection.execute(
+                "UPDATE thread_keys SET last_seq = ? WHERE id = ?", (last_seq, id)
+            )
+        self._counted.clear()
 
     def mark(self) -> Mark:
         """State before an operation that may be undone."""
@@ -105,3 +112,4 @@ class Batch:
             del deltas[mark.deltas.get(key, 0) :]
         del self.deleted[mark.deleted :]
         self.refs.clear()
+        self._counted.clear()

@@ -18,44 +18,47 @@ CREATE TABLE blobs (
 );
 
 CREATE TABLE checkpoint_values (
-  checkpoint INTEGER NOT NULL,
+  id INTEGER NOT NULL,
+  thread INTEGER NOT NULL,
+  ns TEXT NOT NULL,
   channel TEXT NOT NULL,
+  checkpoint_id BLOB NOT NULL,
   thin INTEGER NOT NULL,
   data BLOB NOT NULL,
-  CONSTRAINT pk_checkpoint_values PRIMARY KEY (checkpoint, channel)
+  CONSTRAINT pk_checkpoint_values PRIMARY KEY (id),
+  CONSTRAINT uq_checkpoint_values_thread_ns_channel_checkpoint_id UNIQUE (thread, ns, channel, checkpoint_id)
 );
 
 CREATE TABLE checkpoint_writes (
-  id INTEGER NOT NULL,
-  checkpoint INTEGER NOT NULL,
+  thread INTEGER NOT NULL,
+  ns TEXT NOT NULL,
+  checkpoint_id BLOB NOT NULL,
   task BLOB NOT NULL,
   path TEXT NOT NULL,
   data BLOB NOT NULL,
-  CONSTRAINT pk_checkpoint_writes PRIMARY KEY (id),
-  CONSTRAINT uq_checkpoint_writes_checkpoint_task UNIQUE (checkpoint, task)
-);
+  CONSTRAINT pk_checkpoint_writes PRIMARY KEY (thread, ns, checkpoint_id, task)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE checkpoints (
-  id INTEGER NOT NULL,
   thread INTEGER NOT NULL,
   ns TEXT NOT NULL,
   checkpoint_id BLOB NOT NULL,
   parent BLOB,
   run_id TEXT,
-  data BLOB,
-  CONSTRAINT pk_checkpoints PRIMARY KEY (id),
-  CONSTRAINT uq_checkpoints_thread_ns_checkpoint_id UNIQUE (thread, ns, checkpoint_id)
-);
+  data BLOB NOT NULL,
+  CONSTRAINT pk_checkpoints PRIMARY KEY (thread, ns, checkpoint_id)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE model_calls (
-  id INTEGER NOT NULL,
   thread INTEGER NOT NULL,
-  run_id TEXT NOT NULL,
   call BLOB NOT NULL,
+  run_id TEXT NOT NULL,
   reply BLOB NOT NULL,
-  CONSTRAINT pk_model_calls PRIMARY KEY (id),
-  CONSTRAINT uq_model_calls_thread_call UNIQUE (thread, call)
-);
+  CONSTRAINT pk_model_calls PRIMARY KEY (thread, call)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE run_deltas (
   id INTEGER NOT NULL,
@@ -69,16 +72,15 @@ CREATE TABLE run_deltas (
 );
 
 CREATE TABLE run_events (
-  id INTEGER NOT NULL,
   thread INTEGER NOT NULL,
   seq INTEGER NOT NULL,
   run_id TEXT NOT NULL,
   type TEXT NOT NULL,
   created_at FLOAT NOT NULL,
   payload BLOB NOT NULL,
-  CONSTRAINT pk_run_events PRIMARY KEY (id),
-  CONSTRAINT uq_run_events_thread_seq UNIQUE (thread, seq)
-);
+  CONSTRAINT pk_run_events PRIMARY KEY (thread, seq)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE runs (
   id INTEGER NOT NULL,
@@ -110,16 +112,15 @@ CREATE TABLE thread_keys (
 );
 
 CREATE TABLE tool_calls (
-  id INTEGER NOT NULL,
   thread INTEGER NOT NULL,
-  run_id TEXT NOT NULL,
   call BLOB NOT NULL,
+  run_id TEXT NOT NULL,
   name TEXT NOT NULL,
   started INTEGER NOT NULL,
   result BLOB,
-  CONSTRAINT pk_tool_calls PRIMARY KEY (id),
-  CONSTRAINT uq_tool_calls_thread_call UNIQUE (thread, call)
-);
+  CONSTRAINT pk_tool_calls PRIMARY KEY (thread, call)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE threads (
   id INTEGER NOT NULL,

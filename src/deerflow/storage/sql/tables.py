@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from sqlalchemy import (
     BigInteger,
     Column,
@@ -32,6 +34,11 @@ _Id = BigInteger().with_variant(Integer, "sqlite")
 
 def _id() -> Column[int]:
     return Column("id", _Id, primary_key=True)
+
+
+def _key(name: str, type: Any) -> Column[Any]:
+    """Part of a primary key that the program gives."""
+    return Column(name, type, primary_key=True, autoincrement=False)
 
 
 def _thread() -> Column[int]:
@@ -88,14 +95,13 @@ Index("ix_runs_thread", runs.c.thread)
 run_events = Table(
     "run_events",
     metadata,
-    _id(),
-    _thread(),
-    Column("seq", Integer, nullable=False),
+    _key("thread", _Id),
+    _key("seq", Integer),
     Column("run_id", Text, nullable=False),
     Column("type", Text, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("payload", LargeBinary, nullable=False),
-    UniqueConstraint("thread", "seq"),
+    sqlite_with_rowid=False,
 )
 
 run_deltas = Table(
@@ -113,25 +119,25 @@ run_deltas = Table(
 tool_calls = Table(
     "tool_calls",
     metadata,
-    _id(),
-    _thread(),
+    _key("thread", _Id),
+    _key("call", LargeBinary),
     Column("run_id", Text, nullable=False),
-    Column("call", LargeBinary, nullable=False, comment="sha256 of the key, first 16 bytes"),
     Column("name", Text, nullable=False),
     Column("started", Integer, nullable=False),
     Column("result", LargeBinary),
-    UniqueConstraint("thread", "call"),
+    sqlite_with_rowid=False,
+    comment="call = first 16 bytes of the sha256 of the key",
 )
 
 model_calls = Table(
     "model_calls",
     metadata,
-    _id(),
-    _thread(),
+    _key("thread", _Id),
+    _key("call", LargeBinary),
     Column("run_id", Text, nullable=False),
-    Column("call", LargeBinary, nullable=False, comment="sha256 of the key, first 16 bytes"),
     Column("reply", LargeBinary, nullable=False),
-    UniqueConstraint("thread", "call"),
+    sqlite_with_rowid=False,
+    comment="call = first 16 bytes of the sha256 of the key",
 )
 
 blobs = Table(
@@ -148,8 +154,8 @@ blobs = Table(
 blob_refs = Table(
     "blob_refs",
     metadata,
-    Column("thread", _Id, primary_key=True, autoincrement=False),
-    Column("blob", _Id, primary_key=True, autoincrement=False),
+    _key("thread", _Id),
+    _key("blob", _Id),
     Index("ix_blob_refs_blob", "blob"),
     sqlite_with_rowid=False,
 )
@@ -157,36 +163,38 @@ blob_refs = Table(
 checkpoints = Table(
     "checkpoints",
     metadata,
-    _id(),
-    _thread(),
-    Column("ns", Text, nullable=False),
-    Column("checkpoint_id", LargeBinary, nullable=False),
+    _key("thread", _Id),
+    _key("ns", Text),
+    _key("checkpoint_id", LargeBinary),
     Column("parent", LargeBinary, comment="checkpoint_id"),
     Column("run_id", Text),
-    Column("data", LargeBinary, comment="NULL while only its writes are known"),
-    UniqueConstraint("thread", "ns", "checkpoint_id"),
+    Column("data", LargeBinary, nullable=False),
+    sqlite_with_rowid=False,
 )
 
 checkpoint_values = Table(
     "checkpoint_values",
     metadata,
-    Column("checkpoint", _Id, primary_key=True, autoincrement=False),
-    Column("channel", Text, primary_key=True),
-    Column(
-        "thin", Integer, nullable=False, comment="ordinal of a snapshot that may be thinned, or 0"
-    ),
+    _id(),
+    _thread(),
+    Column("ns", Text, nullable=False),
+    Column("channel", Text, nullable=False),
+    Column("checkpoint_id", LargeBinary, nullable=False),
+    Column("thin", Integer, nullable=False, comment="ordinal of a droppable snapshot, or 0"),
     Column("data", LargeBinary, nullable=False),
+    UniqueConstraint("thread", "ns", "channel", "checkpoint_id"),
 )
 
 checkpoint_writes = Table(
     "checkpoint_writes",
     metadata,
-    _id(),
-    Column("checkpoint", _Id, nullable=False),
-    Column("task", LargeBinary, nullable=False),
+    _key("thread", _Id),
+    _key("ns", Text),
+    _key("checkpoint_id", LargeBinary),
+    _key("task", LargeBinary),
     Column("path", Text, nullable=False),
     Column("data", LargeBinary, nullable=False),
-    UniqueConstraint("checkpoint", "task"),
+    sqlite_with_rowid=False,
 )
 
 

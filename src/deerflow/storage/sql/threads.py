@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 import time
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Iterable
 from typing import Any
 
 from deerflow.storage.encoding import clean_text, dump_json, load_json
@@ -37,7 +37,8 @@ _OLDER = (
     " AND (t.updated_at < ? OR k.thread_key < ?)"
     " ORDER BY t.updated_at DESC, k.thread_key DESC LIMIT ?"
 )
-_OWNED = ("run_events", "run_deltas", "tool_calls", "model_calls", "runs")
+_CHECKPOINTS = ("checkpoint_values", "checkpoint_writes", "checkpoints")
+_OWNED = ("run_events", "run_deltas", "tool_calls", "model_calls", "runs", *_CHECKPOINTS)
 """Tables whose rows name their thread."""
 
 
@@ -50,15 +51,15 @@ def _one(connection: Connection, user_id: str, thread_id: str) -> ThreadRow | No
     return None if row is None else _thread_row(row)
 
 
+def delete_rows(connection: Connection, thread: int, tables: Iterable[str]) -> None:
+    """Remove a thread's rows from some of the tables above."""
+    for table in tables:
+        connection.execute(f"DELETE FROM {table} WHERE thread = ?", (thread,))  # noqa: S608
+
+
 def delete_checkpoints(connection: Connection, thread: int) -> None:
     """Remove a thread's checkpoints with their values and writes."""
-    for table in ("checkpoint_values", "checkpoint_writes"):
-        connection.execute(
-            f"DELETE FROM {table} WHERE checkpoint IN"  # noqa: S608  # two names above
-            " (SELECT id FROM checkpoints WHERE thread = ?)",
-            (thread,),
-        )
-    connection.execute("DELETE FROM checkpoints WHERE thread = ?", (thread,))
+    delete_rows(connection, thread, _CHECKPOINTS)
 
 
 class SqlThreads:
@@ -144,10 +145,8 @@ class SqlThreads:
             if found is None:
                 return None
             ref = batch.thread(found.thread_key)
-            delete_checkpoints(connection, ref.id)
+            delete_rows(connection, ref.id, _OWNED)
             release_all(connection, ref.id)
-            for table in _OWNED:
-                connection.execute(f"DELETE FROM {table} WHERE thread = ?", (ref.id,))  # noqa: S608
             connection.execute("DELETE FROM threads WHERE id = ?", (ref.id,))
             connection.execute(
                 "UPDATE thread_keys SET retired_at = ? WHERE id = ?", (time.time(), ref.id)

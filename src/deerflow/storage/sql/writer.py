@@ -55,7 +55,7 @@ class Writer:
         self._queue: list[_Job] = []
         self._last: dict[str, Ticket[Any]] = {}
         self._failed: dict[str, DeerFlowError] = {}
-        self._go = self._closing = False
+        self._go = self._finished = self._closing = False
         self._calling: asyncio.AbstractEventLoop | None = None
         self._timing: asyncio.AbstractEventLoop | None = None
         self._stopped: StorageError | None = None
@@ -77,7 +77,7 @@ class Writer:
             scope, self._lock, guarded=guarded, on_wait=self.hurry, on_read=self._seen
         )
         with self._lock:
-            if self._closing or self._stopped is not None:
+            if self._finished or self._stopped is not None:
                 ticket.settle(None, self._stopped or StorageError("The storage is closed."))
                 return ticket
             self._queue.append(_Job(work, ticket))
@@ -107,16 +107,16 @@ class Writer:
     async def finish(self) -> None:
         """Flush and take no more. Raises like `flush`."""
         try:
-            if self._stopped is None and not self._closing:
+            if self._stopped is None and not self._finished:
                 await self.flush()
         finally:
             with self._lock:
-                self._closing = True
+                self._finished = True
 
     async def close(self) -> None:
         """Stop the thread and close the connection, the log of SQLite folded into the file."""
         with self._lock:
-            self._closing = True
+            self._finished = self._closing = True
             self._ready.notify()
         await asyncio.to_thread(self._thread.join)
 
@@ -208,6 +208,7 @@ class Writer:
             batch.undo(Mark())
             connection.execute("BEGIN IMMEDIATE")
             outcome = [(job.ticket, *self._one(job, batch)) for job in jobs]
+        batch.save()
         connection.execute("COMMIT")
         return outcome
 
@@ -234,6 +235,7 @@ class Writer:
         connection.execute("SAVEPOINT one")
         try:
             value = job.work(batch)
+            batch.save()
             connection.execute("RELEASE one")
         except (DeerFlowError, DatabaseError) as error:
             if not connection.in_transaction:
