@@ -1,4 +1,4 @@
-"""The plan of the strongest level: bubblewrap with every namespace, a filter, limits and an own uid."""
+"""The plan of the strongest level: bubblewrap, every namespace, a filter, limits, an own uid."""
 
 from __future__ import annotations
 
@@ -20,8 +20,10 @@ _SHM_MB: Final = 64
 def plan(site: Site, program: str, view: View) -> Confinement:
     """How to start one shell.
 
-    With an own uid (server is root) every source is first bound to a private folder in an own mount namespace:
-    bubblewrap then runs as the dropped uid and could not pass a parent folder of mode 0700. Its environment is
+    With an own uid (server is root) every source is first bound to a private folder in an own
+    mount namespace:
+    bubblewrap then runs as the dropped uid and could not pass a parent folder of mode 0700. Its
+    environment is
     empty, since /proc/1/environ inside shows it.
 
     Args:
@@ -41,6 +43,8 @@ def plan(site: Site, program: str, view: View) -> Confinement:
         return target
 
     arguments = [program, *_namespaces(site), *_system(site, source(str(site.etc)))]
+    for folder in ("/mnt", "/mnt/skills", "/opt", "/run"):
+        arguments += ["--perms", "0755", "--dir", folder]
     for host, inside, read_only in site.folder_pairs():
         arguments += ["--ro-bind" if read_only else "--bind", source(str(host)), inside]
     arguments += ["--ro-bind", source(str(site.control)), CONTROL]
@@ -74,6 +78,6 @@ def _system(site: Site, etc: str) -> list[str]:
     for path, target in system_folders():
         arguments += ["--ro-bind", path, path] if target is None else ["--symlink", target, path]
     arguments += ["--ro-bind", etc, "/etc", "--proc", "/proc", "--dev", "/dev"]
-    arguments += ["--size", str(_SHM_MB * MIB), "--perms", "1777", "--tmpfs", "/dev/shm"]
-    arguments += ["--size", str(site.limits.tmp_mb * MIB), "--perms", "1777", "--tmpfs", "/tmp"]
+    arguments += ["--size", str(_SHM_MB * MIB), "--perms", "1777", "--tmpfs", "/dev/shm"]  # noqa: S108
+    arguments += ["--size", str(site.limits.tmp_mb * MIB), "--perms", "1777", "--tmpfs", "/tmp"]  # noqa: S108
     return arguments

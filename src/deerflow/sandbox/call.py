@@ -89,7 +89,7 @@ class RunningCall:
         drain.take(self.pipe.fd, self.capture, lambda: self.judge("disk"))
 
     async def collect(self, drain: Drain, pipes: OutputPipes) -> None:
-        """Take what was printed until now; what a background process prints later goes to the spill file."""
+        """Take what was printed until now; what comes later goes to the spill file alone."""
         self.pipe.let_go()
         if not self._handed:
             self._rest()

@@ -1,4 +1,4 @@
-"""The output of one command: counted, its ends kept in memory, the whole in a spill file once it is long."""
+"""The output of one command: both ends in memory, the whole in a spill file once it is long."""
 
 from __future__ import annotations
 
@@ -151,7 +151,7 @@ class Capture:
         self._keep(self._alias.feed(data))
 
     def feed_late(self, data: bytes) -> None:
-        """Take bytes of a background process after the command returned: to the spill file alone."""
+        """Take bytes that came after the command returned: to the spill file alone."""
         self.spill.write(self._alias.feed(data))
 
     def finish(self) -> None:
@@ -185,7 +185,7 @@ class Capture:
         where = "not kept" if self.spill.failed else f"in {self.spill.virtual}"
         if self.spill.full:
             where += ", up to the disk limit"
-        note = f"\n[... {self.total:,} bytes in all, the middle is left out; the whole is {where} ...]\n"
+        note = f"\n[... {self.total:,} bytes, the middle is left out; the whole is {where} ...]\n"
         half = max(0, limit - len(note)) // 2
         head = readable(bytes(self._head), cut_end=True)[:half]
         tail = readable(bytes(self._head + self._tail)[-KEEP_BYTES:], cut_start=True)

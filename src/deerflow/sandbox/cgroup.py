@@ -1,4 +1,4 @@
-"""Control groups: one per sandbox, on version 2 where it is delegated, else on version 1, else none."""
+"""Control groups, one per sandbox: version 2 where it is delegated, else version 1, else none."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ class Group:
             (self._pids / "pids.max").write_text(count, encoding="ascii")
 
     def struck(self) -> str | None:
-        """The limit that was hit since the last look: "memory", "pids" or None. Reads two small files."""
+        """The limit that was hit since the last look: "memory", "pids" or None."""
         kills, refusals = self.kills(), self.refusals()
         before, self._seen = self._seen, (kills, refusals)
         if kills > before[0]:

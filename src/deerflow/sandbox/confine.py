@@ -1,6 +1,7 @@
-"""What a freshly forked child does to itself before it becomes a sandbox: mounts, uid, limits, filters.
+"""What a forked child does to itself before it becomes a sandbox: mounts, uid, limits, filters.
 
-Runs in the launcher's children only. The launcher has one thread, so Python code after fork is safe here.
+Runs in the launcher's children only. The launcher has one thread, so Python code after fork is
+safe here.
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ class Mounts(TypedDict):
     """One step in the private mount namespace, in order.
 
     Attributes:
-        kind: "tmpfs" (size in bytes in `source`), "bind", or "proc" (best effort, others' processes hidden).
-        source: host folder or file of a bind; opened before the first step, so later steps cannot hide it.
+        kind: "tmpfs" (size in bytes in `source`), "bind", or "proc" (best effort, others'
+            processes hidden).
+        source: host folder or file of a bind; opened before the first step, so later steps
+            cannot hide it.
         target: where; made when missing.
     """
 
@@ -57,7 +60,7 @@ class Mounts(TypedDict):
 
 @dataclass(frozen=True, slots=True)
 class Paths:
-    """Landlock rules: what may be read and executed, changed, only written to; whether TCP is open."""
+    """Landlock rules: what may be read (and executed), changed, or only written to; TCP or not."""
 
     read: list[str]
     write: list[str]
@@ -77,7 +80,8 @@ class Confinement:
         groups: `cgroup.procs` files to join.
         rlimits: (resource number, value) pairs; soft and hard are set alike.
         mounts: steps in an own mount namespace; empty for none.
-        paths: Landlock rules, None when the argv confines itself (bubblewrap) or nothing does (host).
+        paths: Landlock rules, None when the argv confines itself (bubblewrap) or nothing does
+            (host).
         seccomp: filter in base64, "" for none.
         bubblewrap: the filter goes to SECCOMP_FD instead of being applied here.
         tree: no pid namespace: a warden process holds and ends the tree.
@@ -135,7 +139,8 @@ def _mount(source: str, target: str, kind: str, flags: int, data: str = "") -> N
 def private_mounts(steps: list[Mounts]) -> None:
     """Leave the host's mount namespace and take the steps in an own one.
 
-    The sources of binds are opened as the server's user, which may pass folders that the sandbox's user may
+    The sources of binds are opened as the server's user, which may pass folders that the
+    sandbox's user may
     not: nobody has to loosen the mode of a parent folder.
 
     Raises:

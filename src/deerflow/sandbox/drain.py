@@ -1,4 +1,4 @@
-"""One thread that reads the long outputs and what background processes print after their command returned."""
+"""One thread that reads long outputs and what background processes print afterwards."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from typing import Final
 from deerflow.sandbox.capture import Capture
 
 PIPE_BYTES: Final = 1 << 16
-"""Capacity of a pipe (pipe(7)): more cannot have been written before the command's end was reported."""
+"""Capacity of a pipe (pipe(7)): no more can wait in it when a command's end is reported."""
 _CHUNK: Final = 1 << 16
 
 
@@ -50,7 +50,7 @@ class Drain:
         self._thread: threading.Thread | None = None
 
     def take(self, fd: int, capture: Capture, on_full: Callable[[], None] | None = None) -> None:
-        """Hand a pipe over. `on_full` is called on the loop when the spill file's room is used up."""
+        """Hand a pipe over; `on_full` is called on the loop when the spill file is full."""
         if self._thread is None:
             self._thread = threading.Thread(target=self._work, name="sandbox-drain", daemon=True)
             self._thread.start()
@@ -60,7 +60,7 @@ class Drain:
         self._order(_Order(fd, capture))
 
     async def finish(self, fd: int) -> None:
-        """Read what is there now; later bytes go to the spill file alone and the pipe is closed at its end."""
+        """Read what is there now; later bytes go to the spill file alone."""
         loop = asyncio.get_running_loop()
         done = loop.create_future()
 
@@ -128,9 +128,7 @@ class Drain:
         if order.finish is not None:
             order.finish(True)
 
-    def _read(
-        self, fd: int, sources: dict[int, _Source], selector: selectors.BaseSelector
-    ) -> bool:
+    def _read(self, fd: int, sources: dict[int, _Source], selector: selectors.BaseSelector) -> bool:
         """One chunk; False when there is none now or ever."""
         source = sources[fd]
         try:

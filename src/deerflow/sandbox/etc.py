@@ -1,4 +1,4 @@
-"""The sandbox's own /etc: a copy of the few harmless files that programs look for, with one invented user."""
+"""The sandbox's own /etc: a copy of the few harmless files that programs look for."""
 
 from __future__ import annotations
 

@@ -35,22 +35,25 @@ _SHM_MB: Final = 64
 
 
 def landlock_view(site: Site, *, mounts: bool) -> View:
-    """What a shell sees: the virtual tree where mounts can be had, else host paths under their aliases."""
+    """What a shell sees: the virtual tree where mounts can be had, else host paths by alias."""
     return View() if mounts else host_view(site)
 
 
 def host_view(site: Site) -> View:
     """Host paths, with the pairs that turn one kind into the other."""
     pairs = [(inside, str(host)) for host, inside, _ in site.folder_pairs()]
-    pairs += [(inside, str(Path(host).resolve())) for inside, host in list(pairs)]
-    return View(pipes=str(site.control), alias=tuple(dict.fromkeys(pairs)))
+    hidden = [(inside, str(Path(host).resolve())) for inside, host in pairs]
+    hidden += [(CONTROL, str(site.control)), ("/tmp", str(site.temp))]  # noqa: S108
+    return View(pipes=str(site.control), alias=tuple(pairs), hidden=tuple(hidden))
 
 
 def landlock_plan(site: Site, *, mounts: bool) -> Confinement:
     """How to start one shell under Landlock.
 
-    The rules name what may be read and what may be changed; the filter closes `socket()` unless the network is
-    allowed, since Landlock has no rule for UDP; signals and abstract sockets stay inside by Landlock's scopes.
+    The rules name what may be read and what may be changed; the filter closes `socket()` unless
+    the network is
+    allowed, since Landlock has no rule for UDP; signals and abstract sockets stay inside by
+    Landlock's scopes.
 
     Args:
         site: the sandbox.
@@ -79,7 +82,7 @@ def landlock_plan(site: Site, *, mounts: bool) -> Confinement:
 
 
 def host_plan(site: Site) -> Confinement:
-    """How to start one shell on the host: nothing is confined; the tree is still ended as a whole."""
+    """How to start one shell on the host: not confined, but still ended as a whole."""
     view = host_view(site)
     return Confinement(
         argv=["/bin/sh", "-c", KEEPER, "sh", loop(None, view.pipes)],
@@ -116,4 +119,3 @@ def _mounts(site: Site) -> list[Mounts]:
     steps.append({"kind": "bind", "source": str(site.control), "target": CONTROL})
     steps.append({"kind": "proc", "source": "proc", "target": "/proc"})
     return steps
-

@@ -7,6 +7,6 @@ from deerflow.sandbox.protocol import Level
 
 
 class HostProvider(LocalProvider):
-    """Isolates nothing; virtual paths, time limits and the end of every process hold all the same."""
+    """Isolates nothing; virtual paths, time limits and the end of all processes still hold."""
 
     levels: tuple[Level, ...] = ("host",)

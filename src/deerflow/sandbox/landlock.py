@@ -26,7 +26,7 @@ _IOCTL_DEV: Final = 1 << 15
 _READ: Final = _EXECUTE | _READ_FILE | _READ_DIR
 _FILE_ONLY: Final = _EXECUTE | _WRITE_FILE | _READ_FILE | _TRUNCATE | _IOCTL_DEV
 
-# First ABI with: 13 basic rights, REFER, TRUNCATE, IOCTL_DEV. Source: Documentation/userspace-api/landlock.rst.
+# First ABI with: 13 basic rights, REFER, TRUNCATE, IOCTL_DEV (userspace-api/landlock.rst).
 _RIGHTS_BY_ABI: Final = ((1, (1 << 13) - 1), (2, 1 << 13), (3, 1 << 14), (5, 1 << 15))
 _NET_ABI: Final = 4
 _SCOPE_ABI: Final = 6

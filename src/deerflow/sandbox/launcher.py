@@ -1,7 +1,9 @@
-"""The launcher: a small process of one thread that forks sandboxes, adopts their orphans and ends them.
+"""The launcher: a small process that forks sandboxes, adopts their orphans and ends them.
 
-It is started once per server with an empty environment, so nothing that it forks can show a secret. The server
-speaks to it over a socket, one JSON message per packet. When the server goes, in whatever way, the socket closes
+It is started once per server with an empty environment, so nothing that it forks can show a
+secret. The server
+speaks to it over a socket, one JSON message per packet. When the server goes, in whatever way,
+the socket closes
 and the launcher ends every sandbox before it ends itself.
 """
 
@@ -10,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import selectors
 import signal
 import socket
@@ -26,6 +29,7 @@ FAILED: Final = 125
 """Exit status of a child that could not confine itself."""
 
 _FDS: Final = 3
+_CHILD: Final = re.compile(rb'"child-pid": (\d+)[^\d]')
 _PATIENCE: Final = 5.0
 
 
@@ -37,6 +41,7 @@ class _Job:
     pid: int
     tree: bool
     info: int = -1
+    report: bytes = b""
     init: int = 0
     status: int | None = None
     gone: bool = False
@@ -59,7 +64,7 @@ class Launcher:
         for fd in (self._wake, wake):
             os.set_blocking(fd, False)
         signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
-        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.signal(signal.SIGCHLD, _ignore)
         self._wakeup = wake
 
     def serve(self) -> None:
@@ -132,6 +137,7 @@ class Launcher:
             self._become(confinement, fds, report)
         if report >= 0:
             os.close(report)
+            os.set_blocking(info, False)
             self._selector.register(info, selectors.EVENT_READ, name)
         self._jobs[name] = _Job(name, pid, confinement.tree, info)
 
@@ -168,13 +174,20 @@ class Launcher:
         os.dup2(confine.REPLIES_FD, confine.KEEPER_FD)
 
     def _learn(self, name: str) -> None:
-        """Take bubblewrap's init from its report."""
+        """Take bubblewrap's init from its report, which comes in pieces."""
         job = self._jobs.get(name)
         if job is None or job.info < 0:
             return
-        with contextlib.suppress(ValueError, OSError):
-            job.init = int(json.loads(os.read(job.info, 4096) or b"{}").get("child-pid", 0))
-        self._forget_info(job)
+        try:
+            piece = os.read(job.info, 4096)
+        except BlockingIOError:
+            return
+        job.report += piece
+        found = _CHILD.search(job.report)
+        if found:
+            job.init = int(found[1])
+        if not piece:
+            self._forget_info(job)
 
     def _forget_info(self, job: _Job) -> None:
         if job.info >= 0:
@@ -189,17 +202,11 @@ class Launcher:
             if job.status is None:
                 os.kill(job.pid, signal.SIGTERM)
             return
-        self._learn(job.name) if job.info >= 0 and self._readable(job.info) else None
+        self._learn(job.name)
         for pid, dead in ((job.init, job.gone), (job.pid, job.status is not None)):
             if pid and not dead:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
-
-    @staticmethod
-    def _readable(fd: int) -> bool:
-        with selectors.DefaultSelector() as one:
-            one.register(fd, selectors.EVENT_READ)
-            return bool(one.select(0))
 
     def _reap(self) -> None:
         """Reap our children and every adopted orphan; tell when a sandbox has no process left."""
@@ -219,9 +226,10 @@ class Launcher:
     def _settle(self, job: _Job) -> None:
         if job.status is None:
             return
-        if job.info >= 0:
-            self._learn(job.name)  # the writer is dead: the read cannot wait
+        if not job.init:
+            self._learn(job.name)  # the writer is dead: the end comes
         if job.tree or not job.init or job.gone or not os.path.exists(f"/proc/{job.init}"):
+            self._forget_info(job)
             del self._jobs[job.name]
             self._say({"is": "gone", "name": job.name, "status": job.status})
 
@@ -246,8 +254,12 @@ class Launcher:
             self._link.send(json.dumps(message).encode())
 
 
+def _ignore(number: int, frame: object) -> None:
+    """A handler must exist for the wake-up descriptor to be written."""
+
+
 def _guard(plan: confine.Confinement) -> NoReturn:
-    """Hold a tree that no pid namespace holds: adopt its orphans, end them all with the shell or on SIGTERM."""
+    """Hold a tree that no pid namespace holds; end all of it with its shell or on SIGTERM."""
     confine.become_subreaper()
     parent = os.getpid()
     signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGTERM, signal.SIGCHLD})

@@ -1,6 +1,7 @@
 """Slots of sandboxes on this machine: one file each, held by a lock that ends with its process.
 
-A slot is a uid where the server may change uids, else only a number. A file that is free but not empty was left by a
+A slot is a uid where the server may change uids, else only a number. A file that is free but not
+empty was left by a
 process that died: whoever takes it next clears up first.
 """
 
@@ -55,7 +56,8 @@ class Leases:
     def take(self, key: str, *, prefer: int | None = None) -> Lease:
         """A free slot: `prefer` if it is one, else the first from a place that the key decides.
 
-        A key finds its own slot again as long as nobody else took it, so its files keep their owner.
+        A key finds its own slot again as long as nobody else took it, so its files keep their
+        owner.
 
         Raises:
             SandboxUnavailableError: all are taken.

@@ -46,9 +46,11 @@ def rlimits(limits: Limits, *, memory: bool, own_uid: bool) -> list[tuple[int, i
 
     Args:
         limits: the numbers.
-        memory: False when a cgroup bounds memory. RLIMIT_DATA is used and not RLIMIT_AS, so that runtimes which
+        memory: False when a cgroup bounds memory. RLIMIT_DATA is used and not RLIMIT_AS, so that
+            runtimes which
             reserve address space (JVM, WebAssembly) start.
-        own_uid: the uid belongs to this sandbox alone, so that a count per uid is one per sandbox.
+        own_uid: the uid belongs to this sandbox alone, so that a count per uid is one per
+            sandbox.
     """
     pairs = [
         (resource.RLIMIT_CORE, 0),
@@ -113,7 +115,8 @@ class DiskMeter:
     def look(self) -> int:
         """Walk the folders. Blocking.
 
-        `pause` becomes ten times the walk's duration, at least 0.25 s: the watch costs a tenth at most.
+        `pause` becomes ten times the walk's duration, at least 0.25 s: the watch costs a tenth
+        at most.
         """
         begun = self._clock()
         self.used = sum(usage(root) for root in self._roots)

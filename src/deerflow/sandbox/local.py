@@ -1,4 +1,4 @@
-"""The local sandbox, isolated without a daemon: bubblewrap where it works, else Landlock, never silently less."""
+"""The local sandbox, isolated without a daemon: bubblewrap, else Landlock, never silently less."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class LocalSandbox:
     def __init__(self, estate: Estate, level: Level, cwd: str = "") -> None:
         ground = estate.ground
         self.estate = estate
-        self._level = level
+        self._level: Level = level
         self._cwd = cwd
         self._limits = ground.site.limits
         self._meter = ground.meter
@@ -59,7 +59,7 @@ class LocalSandbox:
         *,
         agent: str = "lead",
         alone: bool = True,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the seam's name
         cwd: str | None = None,
     ) -> CommandResult:
         """Run a bash command in the agent's shell; started by the first command.
@@ -72,7 +72,7 @@ class LocalSandbox:
             shell = self._shells[agent] = Shell(self.estate.ground, cwd or self._cwd)
         most = self._limits.seconds
         return await shell.run(
-            command, alone=alone, timeout=most if timeout is None else min(timeout, most)
+            command, alone=alone, seconds=most if timeout is None else min(timeout, most)
         )
 
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
@@ -150,12 +150,13 @@ class LocalProvider:
     async def probe(self) -> ProbeReport:
         """Try the levels, strongest first, with a real sandbox each; cached afterwards.
 
-        When none works the report names the last level and a reason for each; `acquire` raises then.
+        When none works the report names the last level and a reason for each; `acquire` raises
+        then.
         """
         return (await self._find()).report
 
     async def acquire(self, key: str, folders: ThreadFolders, *, cwd: str = "") -> LocalSandbox:
-        """The sandbox of a thread key, set up when needed; its first command starts the first process.
+        """The sandbox of a thread key, set up when needed; its first command starts a process.
 
         Raises:
             SandboxUnavailableError: no level works, or no uid is free.
@@ -165,9 +166,10 @@ class LocalProvider:
             if key not in self._sandboxes:
                 finding = await self._find()
                 if not finding.works:
+                    reasons = finding.report.reasons
                     raise SandboxUnavailableError(
-                        "No isolation works on this machine: " + "; ".join(finding.report.reasons),
-                        cure="Install bubblewrap, or set `sandbox.use: host` to run commands unconfined.",
+                        "No isolation works on this machine: " + "; ".join(reasons),
+                        cure="Install bubblewrap, or set `sandbox.use: host` to confine nothing.",
                     )
                 level = finding.report.level
                 estate = await self._premises.settle(key, folders, level, mounts=finding.mounts)

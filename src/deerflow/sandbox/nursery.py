@@ -1,4 +1,4 @@
-"""The server's end of the launcher: starts confined processes, ends them, hears when they are gone."""
+"""The server's end of the launcher: starts confined processes, ends them, hears of their end."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ class Nursery:
 
         Args:
             plan: what it does to itself and runs.
-            fds: commands (read end), replies and errors (write ends); the caller closes its copies.
+            fds: commands (read end), replies and errors (write ends); the caller closes its
+                copies.
 
         Raises:
             SandboxError: no launcher can be had.
@@ -125,7 +126,7 @@ class Nursery:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         ours.setblocking(False)
         try:
-            self._process = subprocess.Popen(
+            self._process = subprocess.Popen(  # noqa: S603 - our own interpreter and code
                 [sys.executable, "-I", "-S", "-c", _ENTRY, str(theirs.fileno()), _SOURCES],
                 env={},
                 cwd="/",
@@ -137,9 +138,8 @@ class Nursery:
             )
         except OSError as error:
             ours.close()
-            raise SandboxError(
-                "The process that starts sandboxes could not be started."
-            ) from error
+            message = "The process that starts sandboxes could not be started."
+            raise SandboxError(message) from error
         finally:
             theirs.close()
         return ours

@@ -12,8 +12,10 @@ _FOLDERS = ("workspace", "uploads", "outputs")
 def hand_over(root: Path, owner: tuple[int, int] | None, uids: range) -> None:
     """Make the thread's folders and give them and all below to the owner. Blocking.
 
-    Only what belongs to the server or to another sandbox changes hands, never through a link, and never a file
-    with a second name that some other owner may hold. The root itself stays the server's: the sandbox cannot
+    Only what belongs to the server or to another sandbox changes hands, never through a link,
+    and never a file
+    with a second name that some other owner may hold. The root itself stays the server's: the
+    sandbox cannot
     replace its folders.
 
     Args:

@@ -13,7 +13,8 @@ from pathlib import Path
 class OutputPipe:
     """The reading end, not blocking, and the name that the shell opens.
 
-    The server holds a writing end itself while a command runs: without it the reading end would report an end
+    The server holds a writing end itself while a command runs: without it the reading end would
+    report an end
     before the first writer came.
     """
 
@@ -33,7 +34,7 @@ class OutputPipe:
 
 
 class OutputPipes:
-    """Pipes of one sandbox. One whose writers are all gone is used again, so most commands make none.
+    """Pipes of one sandbox; one whose writers are all gone is used again.
 
     Args:
         folder: host folder; the sandbox may not write to it.

@@ -7,7 +7,7 @@ import contextlib
 import hashlib
 import os
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -92,7 +92,7 @@ class Premises:
 
     @property
     def tag(self) -> str:
-        """Names this server's groups: the same after a restart, another for another state folder."""
+        """Part of this server's group names: the same after a restart."""
         return hashlib.sha256(str(self._locks()).encode()).hexdigest()[:8]
 
     async def open(self) -> None:
@@ -132,7 +132,7 @@ class Premises:
                 cure="Check owner, mode and free space of the DEER_FLOW_HOME folder.",
             ) from error
 
-    async def leave(self, estate: Estate, shells: list[Callable[[], Awaitable[None]]]) -> None:
+    async def leave(self, estate: Estate, shells: Sequence[Callable[[], Awaitable[None]]]) -> None:
         """End the shells, then give back group, folder, uid."""
         await asyncio.gather(*(end() for end in shells))
         if estate.owner is not None and estate.ground.plan.tree:
@@ -148,7 +148,7 @@ class Premises:
         self.groups = discover()
 
     def _locks(self) -> Path:
-        """Uids belong to the machine, so that all servers of it share their locks; plain slots to the state."""
+        """Uids belong to the machine, whose servers share the locks; plain slots to the state."""
         if self.privileged and os.access(_MACHINE, os.W_OK):
             return _MACHINE / "deerflow" / "uids"
         return self.state / "leases"
@@ -197,7 +197,9 @@ class Premises:
             bounded=group is not None and group.bounds_memory,
             network=self.config.network == "allow",
             environment=dict(self.config.environment),
-            shared=tuple((Path(m.host_path), m.container_path, m.read_only) for m in self.config.mounts),
+            shared=tuple(
+                (Path(m.host_path), m.container_path, m.read_only) for m in self.config.mounts
+            ),
         )
         view, plan = self._plan(site, level, mounts)
         ground = Ground(

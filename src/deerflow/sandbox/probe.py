@@ -1,4 +1,4 @@
-"""Tries the levels of isolation on this machine, by starting a real sandbox of each, strongest first."""
+"""Tries the levels of isolation by starting a real sandbox of each, strongest first."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def _try(premises: Premises, level: Level, mounts: bool) -> str:
         shell = Shell(estate.ground)
         try:
             trial = _TRIAL_HOST if level == "host" else _TRIAL
-            result = await shell.run(trial, alone=True, timeout=_TRIAL_SECONDS)
+            result = await shell.run(trial, alone=True, seconds=_TRIAL_SECONDS)
         finally:
             await premises.leave(estate, [shell.close])
         return "" if result.output == "ready\n" else "its first command failed"

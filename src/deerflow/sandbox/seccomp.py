@@ -11,8 +11,10 @@ from typing import Final, Literal
 Sockets = Literal["inet", "inet_only", "none"]
 """Which families `socket()` may open.
 
-"inet": unix, inet, inet6, netlink (a network namespace confines them); "inet_only": inet, inet6, netlink (no
-namespace, network allowed: pathname sockets of the host stay out of reach); "none": no family at all.
+"inet": unix, inet, inet6, netlink (a network namespace confines them); "inet_only": inet, inet6,
+netlink (no
+namespace, network allowed: pathname sockets of the host stay out of reach); "none": no family at
+all.
 """
 
 _FAMILIES: Final[dict[str, tuple[int, ...]]] = {
@@ -21,7 +23,7 @@ _FAMILIES: Final[dict[str, tuple[int, ...]]] = {
     "none": (),
 }
 
-# Name → (x86_64, aarch64); None where the architecture lacks it. Source: the kernel's syscall tables.
+# Name → (x86_64, aarch64), None where it is missing. Source: the kernel's syscall tables.
 _DENIED: Final[dict[str, tuple[int | None, int | None]]] = {
     "mount": (165, 40),
     "umount2": (166, 39),
@@ -157,8 +159,10 @@ def _unless_argument_is(offset: int, values: tuple[int, ...], error: int) -> byt
 def program(sockets: Sockets = "inet", machine: str | None = None) -> bytes:
     """The filter, ready for `bwrap --seccomp FD` or `prctl(PR_SET_SECCOMP)`.
 
-    Denied calls fail with EPERM, so that programs go on; `clone3` fails with ENOSYS, which makes the C library
-    fall back to `clone`, whose flags a filter can see. Calls of a foreign architecture fail with ENOSYS.
+    Denied calls fail with EPERM, so that programs go on; `clone3` fails with ENOSYS, which makes
+    the C library
+    fall back to `clone`, whose flags a filter can see. Calls of a foreign architecture fail with
+    ENOSYS.
 
     Args:
         sockets: which address families may be opened.

@@ -82,7 +82,7 @@ class Shell:
         self._calls: dict[str, RunningCall] = {}
         self._closed = False
 
-    async def run(self, command: str, *, alone: bool, timeout: float) -> CommandResult:
+    async def run(self, command: str, *, alone: bool, seconds: float) -> CommandResult:
         """Run one command; see `Sandbox.run`.
 
         Raises:
@@ -94,7 +94,7 @@ class Shell:
             await self._ensure()
             call = await self._send(command, alone)
             try:
-                await self._follow(call, timeout)
+                await self._follow(call, seconds)
             finally:
                 self._calls.pop(call.number, None)
             return await self._result(call)
@@ -108,7 +108,7 @@ class Shell:
     # starting
 
     async def _ensure(self) -> None:
-        """Have a bash that waits for commands; a second start when the first was killed from outside."""
+        """Have a bash that waits for commands; one more start when it was killed from outside."""
         async with self._starting:
             for attempt in range(_STARTS):
                 if self._closed:
@@ -199,9 +199,9 @@ class Shell:
             self._wire.send(f"{kind} {number} {pipe.name} {len(text)}\n", text)
         return call
 
-    async def _follow(self, call: RunningCall, timeout: float) -> None:
+    async def _follow(self, call: RunningCall, seconds: float) -> None:
         """Wait for the end; stop it at a limit or when the caller is cancelled."""
-        until = call.begun + timeout
+        until = call.begun + seconds
         try:
             while not call.over and not call.verdict:
                 left = until - time.monotonic()

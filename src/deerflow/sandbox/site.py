@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -67,35 +68,40 @@ class View:
 
     Attributes:
         pipes: folder of the output pipes, inside.
-        alias: (virtual, host) texts where the inside sees host paths; empty with mounts.
+        alias: (virtual, host) texts that commands may name where the inside sees host paths;
+            empty with mounts.
+        hidden: further (virtual, host) texts that are only taken out of what comes back.
     """
 
     pipes: str = CONTROL
     alias: tuple[tuple[str, str], ...] = ()
+    hidden: tuple[tuple[str, str], ...] = ()
 
     def inward(self, text: str) -> str:
         """Text of a command with virtual paths turned into what the inside sees."""
         for virtual, host in self.alias:
-            text = text.replace(virtual, host)
+            text = re.sub(rf"(?<![\w.-]){re.escape(virtual)}(?![\w.-])", lambda _, h=host: h, text)
         return text
 
     def outward(self, text: str) -> str:
         """Text from inside with virtual paths again."""
-        for virtual, host in sorted(self.alias, key=lambda pair: -len(pair[1])):
+        for virtual, host in self._back():
             text = text.replace(host, virtual)
         return text
 
     def stream(self) -> Alias:
         """The same for a stream of bytes."""
-        pairs = [(host.encode(), virtual.encode()) for virtual, host in self.alias]
-        return Alias(tuple(sorted(pairs, key=lambda pair: -len(pair[0]))))
+        return Alias(tuple((host.encode(), virtual.encode()) for virtual, host in self._back()))
+
+    def _back(self) -> list[tuple[str, str]]:
+        return sorted((*self.alias, *self.hidden), key=lambda pair: -len(pair[1]))
 
 
-def environment(site: Site, *, temp: str = "/tmp", home: str = WORKSPACE) -> dict[str, str]:  # noqa: S108
+def environment(site: Site, *, temp: str = "/tmp") -> dict[str, str]:  # noqa: S108
     """Variables of the agent's shell: none of the server's."""
     return {
         "PATH": f"{PYTHON}/bin:/usr/local/bin:/usr/bin:/bin:/usr/local/sbin:/usr/sbin:/sbin",
-        "HOME": home,
+        "HOME": WORKSPACE,
         "USER": "agent",
         "LOGNAME": "agent",
         "SHELL": "/bin/bash",
@@ -115,7 +121,7 @@ def environment(site: Site, *, temp: str = "/tmp", home: str = WORKSPACE) -> dic
 
 
 def system_folders() -> list[tuple[str, str | None]]:
-    """(path, link target) of the root's system folders that this host has; None for a real folder."""
+    """(path, link target) of the root's system folders here; None for a real folder."""
     found: list[tuple[str, str | None]] = []
     for name in SYSTEM:
         path = Path("/", name)

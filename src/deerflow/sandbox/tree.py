@@ -102,9 +102,10 @@ class Call:
 
 
 def members(root: int, call: Call) -> list[int]:
-    """Pids of one command below `root`: its leader, what carries its mark, and their younger children.
+    """Pids of one command below `root`: its leader, what is marked, and their younger children.
 
-    A child that left its session or lost its parent still carries the mark; one that cleared its environment
+    A child that left its session or lost its parent still carries the mark; one that cleared its
+    environment
     is found as long as its parent lives.
     """
     chosen: set[int] = set()

@@ -20,7 +20,7 @@ Listener = Callable[[bytes, list[bytes]], None]
 
 
 class Wire:
-    """One started shell process and its pipes. What comes out is not trusted: nonsense ends the shell.
+    """One started shell and its pipes. What comes out is not trusted: nonsense ends the shell.
 
     Args:
         nursery: starts and ends it.
