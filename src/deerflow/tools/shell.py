@@ -72,17 +72,19 @@ async def bash(command: str, runtime: Runtime, timeout: float | None = None) -> 
     context = runtime.context
     sandbox = await context.sandbox()
     here = current_directory(runtime)
+    alone = context.alone(runtime.tool_call_id or "")
     result = await sandbox.run(
         command,
         agent=context.agent,
-        alone=context.alone(runtime.tool_call_id or ""),
+        alone=alone,
         timeout=timeout,
         cwd=here or None,
     )
     notes = _notes(result)
     if result.exit_code != 0 and _WINDOWS.search(command):
         notes.append("bash takes \\ as an escape: write / in paths, or quote them")
-    return _answer("bash", runtime, result, notes, here)
+    moved = alone and result.cwd not in ("", here or WORKSPACE)
+    return _answer("bash", runtime, result, notes, moved=moved)
 
 
 async def python(code: str, runtime: Runtime) -> Any:
@@ -101,7 +103,7 @@ async def python(code: str, runtime: Runtime) -> Any:
     result = await sandbox.run(
         python_command(script), agent=context.agent, alone=False, cwd=here or None
     )
-    return _answer("python", runtime, result, _notes(result), "")
+    return _answer("python", runtime, result, _notes(result))
 
 
 def python_command(script: str) -> str:
@@ -129,14 +131,16 @@ def _notes(result: CommandResult) -> list[str]:
     return notes
 
 
-def _answer(name: str, runtime: Runtime, result: CommandResult, notes: list[str], here: str) -> Any:
+def _answer(
+    name: str, runtime: Runtime, result: CommandResult, notes: list[str], *, moved: bool = False
+) -> Any:
     text = result.output.replace("\0", "\\x00").rstrip("\n")
     if not text and not notes:
         text = "(no output)"
     tail = f"[{'; '.join(notes)}]" if notes else ""
     content = "\n".join(filter(None, (text, tail)))
     update: dict[str, Any] = {}
-    if name == "bash" and result.cwd and result.cwd != here:
+    if moved:
         update["sandbox"] = {"cwd": {runtime.context.agent: result.cwd}}
     extra = {SPILL: result.spill} if result.spill is not None else {}
     return answer(name, runtime, content, update, additional_kwargs=extra)
