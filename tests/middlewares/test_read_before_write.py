@@ -123,6 +123,12 @@ async def test_appending_is_free_but_shows_nothing_of_the_old_part(run: RunConte
     assert answer.status == "error"
 
 
+async def test_an_empty_file_holds_nothing_that_could_be_lost(run: RunContext) -> None:
+    path = "/mnt/user-data/outputs/empty.md"
+    await (await run.sandbox()).write(path, b"")
+    assert isinstance(await change(run, "write_file", path=path, content="new"), Command)
+
+
 async def test_bad_paths_are_left_to_the_tool(run: RunContext) -> None:
     reached: list[Any] = []
 

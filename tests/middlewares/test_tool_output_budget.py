@@ -78,6 +78,18 @@ async def test_p02_a_huge_tool_answer_leaves_a_thread_that_goes_on() -> None:
     assert await (await later.sandbox()).read(path, offset=1_213_470) == b"x" * 9
 
 
+async def test_p09_a_stored_text_is_utf_8_whatever_it_holds() -> None:
+    run = run_context()
+    text = "\u8303\u56f4 \u2014 \u7ed3\u8bba \U0001f600\r\n" * 2_000
+    message = await answer(text, run=run)
+    stored = await (await run.sandbox()).read(message.additional_kwargs[SPILL])
+    assert stored.decode("utf-8") == text
+    message = await answer("\ud800" * 20_000, run=run)
+    assert (await (await run.sandbox()).read(message.additional_kwargs[SPILL])).startswith(
+        b"\\ud800"
+    )
+
+
 async def test_short_answers_pass_as_the_same_object() -> None:
     message = ToolMessage("x" * 12_000, name="fetch", tool_call_id="c-fetch")
     run = run_context()

@@ -31,8 +31,9 @@ def _spelt(tag: str) -> str:
 
 _COMPOUND = "|".join(_spelt(tag) for tag in TAGS if "-" in tag)
 _PLAIN = "|".join(_spelt(tag) for tag in TAGS if "-" not in tag)
-_TAG = re.compile(
-    rf"(?P<open>{_OPEN}){_INVISIBLE}"
+_FIRST = "".join({tag[0] for tag in TAGS})
+_TAG = re.compile(  # looks at the first letter ahead: most tags of a web page end there
+    rf"(?P<open>{_OPEN})(?=[\s/{_INVISIBLE[1:-2]}]*[{_FIRST}]){_INVISIBLE}"
     rf"(?:{_SPACE}(?P<close>/?){_SPACE}"
     rf"(?:(?P<compound>{_COMPOUND})(?![\w-])|(?P<bare>{_PLAIN}){_SPACE}/?{_SPACE}{_CLOSE})"
     rf"|(?P<attributed>{_PLAIN})\s[^<>]*{_CLOSE})",

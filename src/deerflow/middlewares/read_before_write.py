@@ -28,8 +28,9 @@ class _Seen:
 
 
 class ReadBeforeWriteMiddleware(Middleware):
-    """Refuses to overwrite or edit what the model has not seen; new files and appending are free.
+    """Refuses to overwrite or edit what the model has not seen.
 
+    New and empty files are free, and so is appending.
     Tools report what they read and wrote as `files_read` (virtual path → sha256) in their state
     update. Writes to one file wait for each other, so that two edits in one turn both count.
     """
@@ -54,7 +55,7 @@ class ReadBeforeWriteMiddleware(Middleware):
         self, request: ToolCallRequest, next_: ToolNext, run: RunContext, seen: _Seen
     ) -> ToolResult:
         info = await _stat(request, run)
-        if info is None or info.kind != "file":
+        if info is None or info.kind != "file" or info.size == 0:
             return _noted(await next_(request), seen)
         read = seen.versions.get(info.path) or _files_read(request).get(info.path)
         appends = _switched_on(request.tool_call["args"].get("append"))
