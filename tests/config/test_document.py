@@ -66,3 +66,8 @@ def test_dates_stay_text_and_tags_are_refused() -> None:
 def test_two_documents_are_refused() -> None:
     [(_, message)] = problems("a: 1\n---\nb: 2\n")
     assert message.startswith("broken YAML: ")
+
+
+def test_extremes_are_problems_and_not_crashes() -> None:
+    assert problems("a: " + "9" * 5000 + "\n") == [(1, "the number is too long")]
+    assert problems("a: " + "[" * 5000 + "]" * 5000) == [(1, "broken YAML: nested too deeply")]

@@ -56,13 +56,13 @@ def test_home_comes_from_the_environment(tmp_path: Path) -> None:
 def test_a_file_that_was_asked_for_must_exist(tmp_path: Path, through_environment: bool) -> None:
     path = None if through_environment else Path("gone.yaml")
     environ = {"DEER_FLOW_CONFIG_PATH": "gone.yaml"} if through_environment else {}
-    with pytest.raises(ConfigError, match=r"gone\.yaml: there is no such file"):
+    with pytest.raises(ConfigError, match=r"gone\.yaml:1: there is no such file"):
         load_config(path, environ=environ, cwd=tmp_path)
 
 
 def test_a_folder_and_bytes_that_are_no_text(tmp_path: Path) -> None:
     (tmp_path / "folder").mkdir()
-    with pytest.raises(ConfigError, match="no such file"):
+    with pytest.raises(ConfigError, match=r"folder:1: cannot be read: Is a directory"):
         load_config(Path("folder"), environ={}, cwd=tmp_path)
     (tmp_path / "config.yaml").write_bytes(b"max_turns: 1\ntitle: \xff\n")
     with pytest.raises(ConfigError, match=r"config\.yaml:2: is not UTF-8 text"):
@@ -97,7 +97,7 @@ def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
         ("sandbox: {network: 5}", "config.yaml:1: sandbox.network: must be 'deny' or 'allow' or"),
         ("sandbox: {network: ['a b']}", "config.yaml:1: sandbox.network: 'a b' is not a domain"),
         ("sandbox: {uid_range: 5-3}", "config.yaml:1: sandbox.uid_range: expected FIRST-LAST"),
-        ("database: {backend: postgres}", "config.yaml:1: database.postgres_url: is needed"),
+        ("database: {backend: postgres}", "config.yaml:1: database.backend: PostgreSQL is not"),
         ("guardrails: {enabled: true}", "config.yaml:1: guardrails.provider: is needed"),
         ("summarization:\n  keep: {type: fraction, value: 3}", "config.yaml:2: summarization.keep"),
     ],
@@ -131,11 +131,12 @@ def test_unknown_keys_warn_with_the_nearest_match(tmp_path: Path) -> None:
 
 def test_unknown_keys_inside_lists_and_maps(tmp_path: Path) -> None:
     text = (
-        "tool_groups:\n- {name: a, nmae: b}\ntool_output:\n  tool_overrides:\n    x: {preview: 1}\n"
+        "sandbox:\n  mounts:\n  - {host_path: a, container_path: b, nmae: c}\n"
+        "tool_output:\n  tool_overrides:\n    x: {preview: 1}\n"
     )
     loaded = load(tmp_path, text)
     assert [line.split(": ")[1] for line in loaded.warnings] == [
-        "tool_groups[0].nmae",
+        "sandbox.mounts[0].nmae",
         "tool_output.tool_overrides.x.preview",
     ]
 
@@ -216,18 +217,44 @@ def test_extensions_file(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('{"skills": {}\n,,}', "extensions_config.json:2: broken JSON: "),
+        ('{"skills":\n{"a": 1}}', "extensions_config.json:2: skills.a: must be a mapping"),
+        ("[]", "extensions_config.json:1: the file must hold keys and values"),
+        ('{"skills": {},\n\t"skills": {}}', "extensions_config.json:2: skills: duplicate key"),
+    ],
+)
+def test_broken_extensions_files(tmp_path: Path, text: str, expected: str) -> None:
+    (tmp_path / "extensions_config.json").write_text(text)
+    with pytest.raises(ConfigError) as caught:
+        load_config(None, environ={}, cwd=tmp_path)
+    [line] = caught.value.problems
+    assert line.startswith(expected)
+
+
+def test_json_escapes_mean_what_json_says(tmp_path: Path) -> None:
+    (tmp_path / "extensions_config.json").write_text(
+        '{\n\t"mcpServers": {"a": {"command": "x\\/y", "description": "\\ud83e\\udd8c"}}}'
+    )
+    server = load_config(None, environ={}, cwd=tmp_path).extensions.mcp_servers["a"]
+    assert server.command == "x/y"
+    assert server.description == "\N{DEER}"
+
+
 def test_a_reload_without_a_change_is_the_same_object(tmp_path: Path) -> None:
     loaded = load(tmp_path, "max_turns: 3\n")
     assert reload_config(loaded, environ={}) is loaded
 
 
 def test_a_reload_leaves_startup_sections_alone_and_says_so(tmp_path: Path) -> None:
-    loaded = load(tmp_path, "max_turns: 3\ndatabase: {pool_size: 4}\n")
-    (tmp_path / "config.yaml").write_text("max_turns: 4\ndatabase: {pool_size: 9}\n")
+    loaded = load(tmp_path, "max_turns: 3\ndatabase: {sqlite_dir: a}\n")
+    (tmp_path / "config.yaml").write_text("max_turns: 4\ndatabase: {sqlite_dir: b}\n")
     fresh = reload_config(loaded, environ={})
     assert fresh.config.max_turns == 4
-    assert fresh.config.database.pool_size == 4
-    assert fresh.warnings == ("config.yaml: database: changed, takes effect at the next start",)
+    assert fresh.config.database.sqlite_dir == "a"
+    assert fresh.warnings == ("database: changed, takes effect at the next start",)
 
 
 def test_p16_all_problems_in_one_message_with_key_and_line(tmp_path: Path) -> None:

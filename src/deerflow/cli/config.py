@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from deerflow.config.load import LoadedConfig, load_config, read_environ
-from deerflow.config.sample import dump, masked, sample
+from deerflow.config.sample import dump, sample
+from deerflow.config.section import masked
 from deerflow.errors import ConfigError
 
 BAD_CONFIG = 2

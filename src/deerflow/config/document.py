@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -59,7 +60,24 @@ def read_document(text: str) -> Document:
             document.problems.append(_syntax(error))
             return document
         document.problems.append((1, (), f"broken YAML: {' '.join(str(error).split())}"))
+    except RecursionError:
+        document.problems.append((1, (), "broken YAML: nested too deeply"))
     return document
+
+
+def read_json(text: str) -> Document:
+    """Parse JSON text, with the lines of its keys. Never raises; what is wrong is in `problems`."""
+    try:
+        data = mapping(json.loads(text))
+    except json.JSONDecodeError as error:
+        return Document(problems=[(error.lineno, (), f"broken JSON: {error.msg}")])
+    except RecursionError:
+        return Document(problems=[(1, (), "broken JSON: nested too deeply")])
+    if data is None:
+        return Document(problems=[(1, (), "the file must hold keys and values")])
+    # JSON is YAML but for tabs (which stand outside strings only), so the lines come from there.
+    lines = read_document(text.expandtabs())
+    return Document(data, lines.lines, [each for each in lines.problems if each[1]])
 
 
 def _syntax(error: Any) -> tuple[int, Path, str]:
@@ -130,7 +148,11 @@ class _Walk:
     def _scalar(self, node: Node, path: Path) -> Any:
         tag = str(node.tag).removeprefix(_PREFIX)
         if tag in _PLAIN:
-            return self._construct.construct_object(node)
+            try:
+                return self._construct.construct_object(node)
+            except ValueError:  # Python refuses numbers of more than 4300 digits
+                self._problem(node, path, "the number is too long")
+                return None
         if tag not in _TEXT:
             self._problem(node, path, f"tag {node.tag} is not supported")
         return str(node.value)

@@ -13,7 +13,7 @@ from typing import TypeVar
 from dotenv import dotenv_values
 
 from deerflow.config.compat import translate, without_unavailable
-from deerflow.config.document import Document, read_document
+from deerflow.config.document import Document, read_document, read_json
 from deerflow.config.references import check
 from deerflow.config.report import Report
 from deerflow.config.schema import AppConfig, ExtensionsFileConfig
@@ -82,7 +82,7 @@ def read_environ(*, cwd: Path | None = None, config: Path | None = None) -> dict
     where = Path.cwd() if cwd is None else cwd
     real = dict(os.environ)
     merged = _dotenv(where)
-    chosen = config or _pointer("DEER_FLOW_CONFIG_PATH", {**merged, **real}, where)
+    chosen = config or _named("DEER_FLOW_CONFIG_PATH", {**merged, **real}, where)
     if chosen is not None and chosen.parent != where:
         merged |= _dotenv(where / chosen.parent)
     return {**merged, **real}
@@ -99,23 +99,26 @@ def load_config(path: Path | None, *, environ: Mapping[str, str], cwd: Path) -> 
     Raises:
         ConfigError: with every problem of every file, one line each.
     """
-    home = cwd / Path(environ.get("DEER_FLOW_HOME") or ".deer-flow").expanduser()
-    source, extensions_source, errors = _sources(path, environ, cwd)
-    config, main = _read(source, AppConfig, environ, cwd)
-    extensions, second = _read(extensions_source, ExtensionsFileConfig, environ, cwd)
-    reports = [report for report in (main, second) if report is not None]
-    problems = errors + [line for report in reports for line in report.problem_lines()]
+    main = _main_source(path, environ, cwd)
+    second = _extensions_source(main, environ, cwd)
+    config, extensions = AppConfig(), ExtensionsFileConfig()
+    reports: list[Report] = []
+    if main is not None:
+        config = _validated(main, AppConfig, environ, reports) or config
+    if second is not None:
+        extensions = _validated(second, ExtensionsFileConfig, environ, reports) or extensions
+    problems = [line for report in reports for line in report.problem_lines()]
     if problems:
         raise ConfigError(problems)
     return LoadedConfig(
-        config=config or AppConfig(),
-        extensions=extensions or ExtensionsFileConfig(),
-        path=source,
-        extensions_path=extensions_source,
+        config=config,
+        extensions=extensions,
+        path=main.path if main else None,
+        extensions_path=second.path if second else None,
         warnings=tuple(line for report in reports for line in report.warning_lines()),
         unknown_keys=sum(len(report.unknown) for report in reports),
-        source_sha256=_digest(source, extensions_source),
-        home=home,
+        source_sha256=_digest(main, second),
+        home=_named("DEER_FLOW_HOME", environ, cwd) or cwd / ".deer-flow",
         cwd=cwd,
     )
 
@@ -142,7 +145,7 @@ def reload_config(previous: LoadedConfig, *, environ: Mapping[str, str]) -> Load
         before = getattr(previous.config, key)
         if getattr(fresh.config, key) != before:
             kept[key] = before
-            notes.append(f"{_name(fresh)}: {key}: changed, takes effect at the next start")
+            notes.append(f"{key}: changed, takes effect at the next start")
     fresh = replace(
         fresh,
         config=fresh.config.model_copy(update=kept) if kept else fresh.config,
@@ -156,50 +159,56 @@ def _without_reload(loaded: LoadedConfig) -> tuple[str, ...]:
     return loaded.warnings[:-1] if loaded.reload_problems else loaded.warnings
 
 
-def _name(loaded: LoadedConfig) -> str:
-    return _shown(loaded.path, loaded.cwd) if loaded.path else "configuration"
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A file, read once. `failure` says why there is no `content`."""
+
+    path: Path
+    name: str
+    content: bytes
+    failure: str = ""
 
 
-def _sources(
-    path: Path | None, environ: Mapping[str, str], cwd: Path
-) -> tuple[Path | None, Path | None, list[str]]:
-    """Both files, and an error for each that was asked for and cannot be."""
-    errors: list[str] = []
-    asked = path or _pointer("DEER_FLOW_CONFIG_PATH", environ, cwd)
-    source = cwd / asked if asked else cwd / "config.yaml"
-    if not asked and not source.exists():
-        source = None
-    extensions = _pointer("DEER_FLOW_EXTENSIONS_CONFIG_PATH", environ, cwd)
-    if extensions is None:
-        folders = [source.parent, cwd] if source else [cwd]
-        found = (folder / "extensions_config.json" for folder in folders)
-        extensions = next((file for file in found if file.is_file()), None)
-    for file in (source, extensions):
-        if file is not None and not file.is_file():
-            errors.append(f"{_shown(file, cwd)}: there is no such file")
-    return source, extensions, errors
+def _main_source(path: Path | None, environ: Mapping[str, str], cwd: Path) -> _Source | None:
+    asked = cwd / path if path else _named("DEER_FLOW_CONFIG_PATH", environ, cwd)
+    return _open(asked, cwd) if asked else _open(cwd / "config.yaml", cwd, optional=True)
 
 
-def _pointer(name: str, environ: Mapping[str, str], cwd: Path) -> Path | None:
-    value = environ.get(name)  # an empty text names no file
-    return cwd / Path(value).expanduser() if value else None
+def _extensions_source(
+    main: _Source | None, environ: Mapping[str, str], cwd: Path
+) -> _Source | None:
+    asked = _named("DEER_FLOW_EXTENSIONS_CONFIG_PATH", environ, cwd)
+    if asked:
+        return _open(asked, cwd)
+    for folder in (main.path.parent, cwd) if main else (cwd,):
+        found = _open(folder / "extensions_config.json", cwd, optional=True)
+        if found is not None:
+            return found
+    return None
 
 
-def _read(
-    source: Path | None, schema: type[S], environ: Mapping[str, str], cwd: Path
-) -> tuple[S | None, Report | None]:
-    if source is None or not source.is_file():
-        return None, None
-    name = _shown(source, cwd)
+def _named(name: str, environ: Mapping[str, str], cwd: Path) -> Path | None:
+    """The path in a variable; an empty text names nothing."""
+    value = environ.get(name)
+    return cwd / os.path.expanduser(value) if value else None
+
+
+def _open(path: Path, cwd: Path, *, optional: bool = False) -> _Source | None:
+    name = str(path.relative_to(cwd)) if path.is_relative_to(cwd) else str(path)
     try:
-        text = source.read_bytes().decode("utf-8-sig")
+        return _Source(path, name, path.read_bytes())
+    except FileNotFoundError:
+        return None if optional else _Source(path, name, b"", "there is no such file")
     except OSError as error:
-        return None, _failed(name, 1, f"cannot be read: {error.strerror}")
-    except UnicodeDecodeError as error:
-        line = error.object.count(b"\n", 0, error.start) + 1
-        return None, _failed(name, line, "is not UTF-8 text")
-    document = read_document(text)
-    report = Report(name, document)
+        return _Source(path, name, b"", f"cannot be read: {error.strerror}")
+
+
+def _validated(
+    source: _Source, schema: type[S], environ: Mapping[str, str], reports: list[Report]
+) -> S | None:
+    document = _parse(source, as_json=schema is ExtensionsFileConfig)
+    report = Report(source.name, document)
+    reports.append(report)
     for line, path, message in document.problems:
         report.error(path, message, line=line)
     data = expand(
@@ -214,27 +223,26 @@ def _read(
     if isinstance(section, AppConfig):
         check(section, report)
         section = without_unavailable(section)
-    return section, report
+    return section
 
 
-def _failed(name: str, line: int, message: str) -> Report:
-    report = Report(name, Document())
-    report.error((), message, line=line)
-    return report
+def _parse(source: _Source, *, as_json: bool) -> Document:
+    if source.failure:
+        return Document(problems=[(1, (), source.failure)])
+    try:
+        text = source.content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = source.content.count(b"\n", 0, error.start) + 1
+        return Document(problems=[(line, (), "is not UTF-8 text")])
+    return read_json(text) if as_json else read_document(text)
 
 
-def _shown(file: Path, cwd: Path) -> str:
-    return str(file.relative_to(cwd)) if file.is_relative_to(cwd) else str(file)
-
-
-def _digest(*files: Path | None) -> str:
-    present = [file for file in files if file is not None]
-    if not present:
-        return ""
+def _digest(*sources: _Source | None) -> str:
+    present = [source for source in sources if source is not None]
     digest = hashlib.sha256()
-    for file in present:
-        digest.update(hashlib.sha256(file.read_bytes()).digest())
-    return digest.hexdigest()
+    for source in present:
+        digest.update(hashlib.sha256(source.content).digest())
+    return digest.hexdigest() if present else ""
 
 
 def _dotenv(folder: Path) -> dict[str, str]:

@@ -19,8 +19,8 @@ def check(config: AppConfig, report: Report) -> None:
             near = nearest(name, names)
             hint = f"did you mean {near}?" if near else f"configured: {', '.join(names) or 'none'}"
             report.error(path, f"no model is called {name!r}; {hint}")
-    if config.database.backend == "postgres" and not config.database.postgres_url:
-        report.error(("database", "postgres_url"), "is needed by `backend: postgres`")
+    if config.database.backend == "postgres":
+        report.error(("database", "backend"), "PostgreSQL is not supported yet; use sqlite")
     if config.guardrails.enabled and config.guardrails.provider is None:
         report.error(("guardrails", "provider"), "is needed while guardrails are enabled")
     _unused(config, report)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import re
 from collections.abc import Iterator
 from typing import Any, cast
 
@@ -11,7 +10,7 @@ from pydantic.fields import FieldInfo
 from ruamel.yaml import YAML
 
 from deerflow.config.schema import AppConfig
-from deerflow.config.section import Section, is_secret, mapping
+from deerflow.config.section import Section
 from deerflow.config.structure import is_container, keys, section_in
 from deerflow.config.unused import UNUSED
 
@@ -20,27 +19,11 @@ _HEAD = """\
 # `deerflow config sample` writes this file, `deerflow config check` reads yours.
 # $NAME and ${NAME} take a value from the environment or from .env; $$ is a dollar.
 """
-_MASK = "***"
-_PRIVATE_MAPS = frozenset({"environment", "env", "headers", "extra_token_params"})
-_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
 
 
 def sample() -> str:
     """The sample file: all keys in order, each with its description and its default."""
     return _HEAD + "\n".join(_section(AppConfig, AppConfig(), "", "")) + "\n"
-
-
-def masked(value: Any, key: str = "") -> Any:
-    """A copy of dumped settings in which no secret can be read."""
-    entries = mapping(value)
-    if entries is not None:
-        hidden = key in _PRIVATE_MAPS
-        return {name: _MASK if hidden else masked(item, name) for name, item in entries.items()}
-    if isinstance(value, list):
-        return [masked(item, key) for item in cast("list[Any]", value)]
-    if is_secret(key):
-        return _MASK if value else value
-    return _CREDENTIALS.sub(_MASK, value) if isinstance(value, str) else value
 
 
 def dump(value: Any) -> str:

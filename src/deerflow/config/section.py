@@ -9,11 +9,16 @@ from typing import Annotated, Any, cast
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 _SECRET = re.compile(
-    r"(^|_)(api_?key|key|token|secret|password|passwd|authorization|cookie|credentials?)$|_url$|"
+    r"(^|[_-])(api[_-]?key|key|token|secret|password|passwd|authorization|cookie|credentials?)$|_url$|"
     r"^connection_string$",
     re.IGNORECASE,
 )
 _PUBLIC = frozenset({"base_url", "token_url", "frontend_base_url"})
+_PRIVATE_MAPS = frozenset(
+    {"environment", "env", "headers", "default_headers", "extra_token_params"}
+)
+_CREDENTIALS = re.compile(r"(?<=://)[^/\s@]+(?=@)")
+_MASK = "***"
 
 
 def mapping(value: Any) -> dict[str, Any] | None:
@@ -27,6 +32,24 @@ def is_secret(name: str) -> bool:
     Database and Redis URLs count, because they carry passwords; addresses of web services do not.
     """
     return name not in _PUBLIC and _SECRET.search(name) is not None
+
+
+def masked(value: Any, key: str = "") -> Any:
+    """A copy of plain settings in which no secret can be read.
+
+    Args:
+        value: mappings, lists and scalars.
+        key: the key that `value` stands under.
+    """
+    entries = mapping(value)
+    if entries is not None:
+        hidden = key in _PRIVATE_MAPS
+        return {name: _MASK if hidden else masked(item, name) for name, item in entries.items()}
+    if isinstance(value, list | tuple):
+        return [masked(item, key) for item in cast("list[Any]", value)]
+    if is_secret(key):
+        return _MASK if value else value
+    return _CREDENTIALS.sub(_MASK, value) if isinstance(value, str) else value
 
 
 def _number(value: Any) -> Any:
@@ -62,7 +85,7 @@ class Section(BaseModel):
     def __repr_args__(self) -> Iterator[tuple[str | None, Any]]:
         """Show every field except secrets, so that a logged section leaks nothing."""
         for name, value in super().__repr_args__():
-            yield name, "***" if value and name and is_secret(name) else value
+            yield name, masked(value, name or "")
 
 
 class OpenSection(Section):
