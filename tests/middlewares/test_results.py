@@ -1,7 +1,5 @@
 """Results as rows handle them."""
 
-from typing import Any
-
 from langchain_core.messages import ToolMessage
 from langgraph.types import Command
 

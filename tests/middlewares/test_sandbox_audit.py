@@ -57,6 +57,17 @@ async def test_of_a_command_only_the_program_is_told(command: str, target: str) 
     assert (await events(run, "audit"))[0]["target"] == target
 
 
+async def test_several_paths_are_told() -> None:
+    run = run_context()
+
+    async def effect(**_: object) -> str:
+        return "done"
+
+    call = request(tool("present_files", sandbox=True), run, paths=["/mnt/a", "/mnt/b\nc"])
+    await call_tool([ROW], run, call, effect)
+    assert (await events(run, "audit"))[0]["target"] == "/mnt/a, /mnt/b?c"
+
+
 async def test_the_same_arguments_give_the_same_digest() -> None:
     run = run_context()
 

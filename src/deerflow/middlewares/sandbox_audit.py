@@ -41,10 +41,12 @@ class SandboxAuditMiddleware(Middleware):
 
 
 def _target(args: dict[str, Any]) -> str:
-    """The path that a call names, or the program of its command: the rest may hold a secret."""
+    """The paths that a call names, or the program of its command: the rest may hold a secret."""
     for key in _PATHS:
         if isinstance(args.get(key), str):
             return one_line(args[key], 300)
+    if isinstance(args.get("paths"), list):
+        return one_line(", ".join(map(str, args["paths"])), 300)
     command = args.get("command")
     match = _PROGRAM.match(command) if isinstance(command, str) else None
     return match[1] if match else ""
