@@ -177,13 +177,11 @@ def _by_langchain(how: Recipe, name: str, keys: dict[str, Any]) -> BaseChatModel
                 "BaseChatModel",
                 init_chat_model(how.model, model_provider=how.provider, **keys),
             )
-    except ModuleNotFoundError as error:
-        package = known.extra if known and known.extra else package_for(error.name or "")
-        raise ConfigError(
-            [f"models.{name}.model: the package is missing; pip install '{package}'"]
-        ) from error
     except ImportError as error:
-        raise ConfigError([f"models.{name}.model: {safe(str(error))}"]) from error
+        extra = known.extra if known else ""
+        missing = f"its package is not installed; pip install '{extra}'"
+        why = missing if extra else safe(str(error))
+        raise ConfigError([f"models.{name}.model: {why}"]) from error
 
 
 class _Building:

@@ -88,8 +88,8 @@ def from_payload(payload: Any, *, model: str) -> ModelError:
     Its status stands in `code` or is guessed from the words.
     """
     text, kind = _describe(payload)
-    code: Any = cast("dict[str, Any]", payload).get("code") if isinstance(payload, dict) else None
-    status = int(code) if str(code).isdigit() and 400 <= int(code) < 600 else 0
+    found = re.search(r"\b[45]\d\d\b", kind)
+    status = int(found.group()) if found else 0
     return classify(status, text, kind, retry_after=None, model=model)
 
 

@@ -152,7 +152,7 @@ def cut_unopened(text: str) -> tuple[str, str]:
     """
     before, tag, after = text.partition("</think>")
     quoted = before.count("```") % 2 or before.rpartition("\n")[2].replace("```", "").count("`") % 2
-    if not tag or _OPEN in before or quoted:
+    if not tag or "<think" in before.lower() or quoted:
         return text, ""
     return after.lstrip(), before.strip()
 
