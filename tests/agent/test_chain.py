@@ -238,7 +238,7 @@ async def test_a_command_result_updates_state_and_log() -> None:
 
 async def test_a_resumed_run_pays_no_finished_call_again() -> None:
     bench = Bench()
-    script = [calls(("add", {"a": 1, "b": 2}), ("add", {"a": 3, "b": 4})), {"text": "done"}]
+    script = [calls(("add", {"a": 1, "b": 2}), ("keep", {"path": "x"})), {"text": "done"}]
     first = await bench.context()
     await bench.run(bench.graph(script), first)
     spent = len(bench.effects)
@@ -255,8 +255,9 @@ async def test_a_resumed_run_pays_no_finished_call_again() -> None:
         context=context,
     )
     assert state["messages"][-1].content == "done"
+    assert state["artifacts"] == ["x"]
     assert again.effects == []
-    assert spent == 2
+    assert spent == 1
 
 
 async def test_an_effect_that_was_started_is_not_repeated() -> None:

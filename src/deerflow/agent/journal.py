@@ -52,7 +52,8 @@ class Codec:
         value = self._serde.loads_typed((kind, base64.b85decode(data)))
         if isinstance(value, dict):
             fields = cast("dict[str, Any]", value)
-            return Command[Any](update=fields["update"], goto=fields["goto"] or ())
+            # frozen: subscripting it at run time would set __orig_class__ and fail
+            return Command(update=fields["update"], goto=fields["goto"] or ())
         return value
 
 

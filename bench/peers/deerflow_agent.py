@@ -1,0 +1,94 @@
+# peer: deerflow venv=.venv
+"""Ours as a library: every row of the list, SQLite, durability sync, the lean model."""
+
+import asyncio
+import contextlib
+import os
+import tempfile
+import uuid
+from pathlib import Path
+
+from common import Peer, count_tool, main
+
+
+class P(Peer):
+    name = os.environ.get("BENCH_PEER", "deerflow")
+    use = os.environ.get("BENCH_USE", "deerflow.models.openai:OpenAIChatModel")
+
+    def imports(self):
+        global AppConfig, LoadedConfig, RunRequest, open_harness, tool
+        from langchain_core.tools import tool
+
+        from deerflow.config.load import LoadedConfig
+        from deerflow.config.schema import AppConfig
+        from deerflow.runtime.request import RunRequest
+        from deerflow.wiring import open_harness
+
+    def versions(self):
+        from importlib.metadata import version
+
+        return {k: version(k) for k in ("deerflow", "langchain", "langchain-core", "langgraph")}
+
+    async def build(self, base):
+        @tool
+        async def bench_add(a: int, b: int) -> str:
+            """Add two integers."""
+            count_tool()
+            return str(a + b)
+
+        self.home = Path(tempfile.mkdtemp())
+        extra = {"use_responses_api": False} if "langchain_openai" in self.use else {}
+        model = {"name": "mock", "use": self.use, "model": self.model, "base_url": base}
+        config = AppConfig.model_validate({"models": [{**model, "api_key": "x", **extra}], "sandbox": {"use": "memory"}})
+        loaded = LoadedConfig(
+            config=config, path=None, warnings=(), source_sha256="", home=self.home, cwd=self.home
+        )
+        self.stack = contextlib.AsyncExitStack()
+        harness = await self.stack.enter_async_context(
+            open_harness(loaded, dict(os.environ), tools=[bench_add])
+        )
+        await harness.agents("mock")
+        return harness
+
+    def conv(self, agent):
+        return uuid.uuid4().hex
+
+    async def run(self, agent, conv, prompt):
+        handle = await agent.runs.start(RunRequest(task=prompt, thread_id=conv))
+        return (await handle.result()).answer
+
+    async def stream(self, agent, conv, prompt, on):
+        handle = await agent.runs.start(RunRequest(task=prompt, thread_id=conv))
+
+        async def follow():
+            async for delta in handle.deltas():
+                on(delta.text)
+
+        reader = asyncio.create_task(follow())
+        await handle.result()
+        reader.cancel()
+
+    async def close(self, agent):
+        await self.stack.aclose()
+
+    async def grow(self, base, turns):
+        from common import call, newconv, prompt, rid_
+
+        def size():
+            import pysqlite3
+
+            for f in self.home.rglob("*.db"):
+                c = pysqlite3.connect(f)
+                c.execute("pragma wal_checkpoint(truncate)")
+                c.close()
+            return sum(f.stat().st_size for f in self.home.rglob("*") if f.is_file())
+
+        agent = await self.build(base)
+        await call(self, agent, await newconv(self, agent), prompt(self, "TEXT 5", rid_()))
+        before, conv = size(), await newconv(self, agent)
+        for _ in range(turns):
+            await call(self, agent, conv, prompt(self, "TOOLS 1 100", rid_()))
+        return {"bytes": size() - before, "turns": turns}
+
+
+main(P())
