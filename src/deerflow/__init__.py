@@ -7,17 +7,26 @@ if TYPE_CHECKING:
     from deerflow.agent.state import ThreadState
     from deerflow.config.schema import AppConfig
     from deerflow.errors import DeerFlowError
+    from deerflow.models.catalog import create_chat_model
     from deerflow.models.scripted import ScriptedChatModel
 
 __version__ = "0.1.0"
 
-__all__ = ["AppConfig", "DeerFlowError", "ScriptedChatModel", "ThreadState", "__version__"]
+__all__ = [
+    "AppConfig",
+    "DeerFlowError",
+    "ScriptedChatModel",
+    "ThreadState",
+    "__version__",
+    "create_chat_model",
+]
 
 _WHERE = {
     "AppConfig": "deerflow.config.schema",
     "DeerFlowError": "deerflow.errors",
     "ScriptedChatModel": "deerflow.models.scripted",
     "ThreadState": "deerflow.agent.state",
+    "create_chat_model": "deerflow.models.catalog",
 }
 """Public name → module that defines it; loaded on first use: `import deerflow` stays cheap."""
 

@@ -51,6 +51,7 @@ def test_the_public_names_are_pinned() -> None:
         "ScriptedChatModel",
         "ThreadState",
         "__version__",
+        "create_chat_model",
     ]
 
 
