@@ -138,7 +138,6 @@ async def test_p20_through_the_chain_a_failed_turn_leaves_the_thread_usable():
     assert (await agent.run("again", run_context(run_id="r2")))[-1].text == "paid now"
 
 
-@pytest.mark.xfail(strict=True, reason="the chain's sink must also call the sink set before it")
 async def test_p20_through_the_chain_a_steady_answer_outlives_the_first_byte_limit():
     agent = ModelRows(
         ScriptedCatalog(main=[{"text": "w " * 30, "gap_ms": 40}]),

@@ -139,6 +139,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
                 "model_completed",
                 {
                     "turn": run.turn,
+                    "model": message.response_metadata.get("deerflow_model", run.model_name),
                     "message_id": message.id,
                     "usage": message.usage_metadata,
                     "finish_reason": message.response_metadata.get("finish_reason"),
@@ -212,9 +213,12 @@ async def _call_model(
     message_id = f"ai-{uuid.uuid4().hex}"
     run.emit("model_started", {"turn": call.turn, "message_id": message_id})
     offset = 0
+    outer = delta_sink.get()  # row 15 listens for signs of life
 
     def sink(kind: str, text: str) -> None:
         nonlocal offset
+        if outer is not None:
+            outer(kind, text)
         if kind == "text":
             run.storage.deltas.append(run.thread_key, Delta(run.run_id, message_id, offset, text))
             offset += len(text)
