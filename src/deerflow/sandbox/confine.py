@@ -211,8 +211,9 @@ def enter(plan: Confinement) -> None:
     """
     os.umask(0o022)
     for path in plan.groups:
-        with open(path, "w", encoding="ascii") as file:
-            file.write("0")
+        fd = os.open(path, os.O_WRONLY)
+        os.write(fd, b"0")
+        os.close(fd)
     if plan.mounts:
         private_mounts(plan.mounts)
     _limit(plan.rlimits)
