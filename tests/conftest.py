@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +27,13 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--golden", action="store_true", default=False, help="Rewrite the golden files."
     )
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    # Fixed examples in the ordinary suite, fresh ones in the long form; no time limit in either.
+    settings.register_profile("short", deadline=None, derandomize=True, database=None)
+    settings.register_profile("long", deadline=None, max_examples=1000, database=None)
+    settings.load_profile("long" if config.getoption("--soak") else "short")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
