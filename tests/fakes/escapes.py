@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import concurrent.futures.thread  # now: a changed uid may not reach it
 import contextlib
-import encodings.ascii
-import encodings.idna
 import json
 import os
 import re
@@ -16,20 +13,16 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import cast
 
-from fakes.sandboxes import Bench, bench
-
 from deerflow.errors import PathError, SandboxUnavailableError
 from deerflow.sandbox.protocol import Level
+from fakes.sandboxes import Bench, bench
 
 SECRET = "correct horse battery staple"
 BLOCKED = "blocked"
 Attempt = Callable[[Bench], Awaitable[str]]
 ATTEMPTS: dict[str, Attempt] = {}
 SCRIPT = (
-    "cat > /mnt/user-data/workspace/try.py <<'PY'
-{code}
-PY
-"
+    "cat > /mnt/user-data/workspace/try.py <<'PY'\n{code}\nPY\n"
     "/usr/bin/python3 /mnt/user-data/workspace/try.py"
 )
 
