@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from langchain_openai import ChatOpenAI
 from deerflow.config.schema import AppConfig, ModelConfig
 from deerflow.errors import ConfigError, NotFoundError
 from deerflow.models.catalog import ModelCatalog, check, create_chat_model
+from deerflow.models.local import LocalChatModel
 from deerflow.models.openai import OpenAIChatModel
 from deerflow.models.protocol import Catalog, Pricing
 from deerflow.models.providers import proxy_for
@@ -120,6 +122,25 @@ def test_scripted() -> None:
     made = catalog({"use": "scripted", "script": [{"text": "hi"}]})
     assert isinstance(inner(made), ScriptedChatModel)
     assert made.spec("main").provider == "scripted"
+
+
+def test_local(tmp_path: Path) -> None:
+    models = (ModelConfig(name="main", use="local"), ModelConfig(name="b", model="local:tiny"))
+    made = ModelCatalog(models, home=tmp_path)
+    assert isinstance(inner(made), LocalChatModel)
+    assert inner(made).home == tmp_path
+    spec = made.spec("main")
+    assert (spec.provider, spec.compact, spec.context_window) == ("local", True, 4096)
+    assert inner(made, "b").model == "tiny"
+
+
+async def test_settings_of_the_embedded_model_reach_no_endpoint() -> None:
+    async with OpenAIEndpoint() as endpoint:
+        made = catalog({"model": "m", "base_url": endpoint.base_url, "compact": True})
+        await made.get("main").bind_tools([], deliverables=["a.md"]).ainvoke("go")
+        await made.get("main").bind(deliverables=["a.md"]).ainvoke("go")
+        await made.aclose()
+    assert all("deliverables" not in request.body for request in endpoint.requests)
 
 
 def test_spec_takes_the_capabilities() -> None:

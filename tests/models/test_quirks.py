@@ -348,6 +348,16 @@ async def test_p15_think_tags_split_over_chunks_never_show(piece: int, kind: str
     assert reply.additional_kwargs["reasoning_content"] == "Secret plan: 2 < 3."
 
 
+@pytest.mark.parametrize("kind", ["lean", "sdk"])
+async def test_p15_think_tags_never_show_in_a_stream_of_chunks(kind: str) -> None:
+    async with OpenAIEndpoint(Turn(text=THINKING, piece=3)) as endpoint:
+        inner = _lean(endpoint) if kind == "lean" else _sdk(endpoint)
+        chunks = [chunk async for chunk in WireModel(inner=inner, spec=SPEC).astream("go")]
+    assert "".join(chunk.text for chunk in chunks) == "The answer is `x < y`."
+    thinking = [chunk.additional_kwargs.get("reasoning_content", "") for chunk in chunks]
+    assert "".join(thinking).strip() == "Secret plan: 2 < 3."
+
+
 async def test_p15_think_tags_go_back_to_their_model_in_tool_turns() -> None:
     turns = [Turn(text="<think>plan</think>Looking.", calls=[Call("look", id="c")]), Turn(text="k")]
     async with OpenAIEndpoint(*turns) as endpoint:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
@@ -11,7 +12,7 @@ from langchain_core.language_models import BaseChatModel
 from deerflow.config.schema import AppConfig, ModelConfig
 from deerflow.config.section import is_secret
 from deerflow.errors import ConfigError, NotFoundError
-from deerflow.models.construct import Recipe, construct, merge, recipe
+from deerflow.models.construct import Recipe, Surroundings, construct, merge, recipe
 from deerflow.models.pool import SessionPool
 from deerflow.models.protocol import ModelSpec, Pricing
 from deerflow.models.wire import Exchange, WireModel
@@ -23,7 +24,7 @@ class ModelCatalog:
     Args:
         models: the section, in order; the first is the default.
         environ: variables, for keys and proxies that the section does not give.
-        pool: HTTP sessions that all its models share.
+        home: DEER_FLOW_HOME, for the embedded model's file.
     """
 
     def __init__(
@@ -31,11 +32,10 @@ class ModelCatalog:
         models: Sequence[ModelConfig],
         *,
         environ: Mapping[str, str] | None = None,
-        pool: SessionPool | None = None,
+        home: Path | None = None,
     ) -> None:
         self._configs = {config.name: config for config in models}
-        self._environ = dict(environ or {})
-        self._pool = pool or SessionPool()
+        self._around = Surroundings(dict(environ or {}), SessionPool(), home)
         self._recipes: dict[str, Recipe] = {}
         self._built: dict[tuple[str, bool | None], WireModel] = {}
 
@@ -82,7 +82,7 @@ class ModelCatalog:
         if found is None:
             config, how = self.config(name), self._recipe(name)
             keys = thinking_keys(config, thinking)
-            inner = construct(how, config.name, keys, environ=self._environ, pool=self._pool)
+            inner = construct(how, config.name, keys, self._around)
             found = WireModel(inner=inner, spec=_spec(config, how))
             self._built[(name, thinking)] = found
         return found
@@ -100,7 +100,7 @@ class ModelCatalog:
 
     async def aclose(self) -> None:
         """Close the running loop's HTTP session."""
-        await self._pool.aclose()
+        await self._around.pool.aclose()
 
     def _recipe(self, name: str) -> Recipe:
         found = self._recipes.get(name)
@@ -154,7 +154,7 @@ def _spec(config: ModelConfig, how: Recipe) -> ModelSpec:
         name=config.name,
         provider=how.provider,
         model=how.model,
-        context_window=config.context_window,
+        context_window=config.context_window or how.keys.get("n_ctx"),
         max_output=config.max_tokens,
         vision=config.supports_vision,
         thinking=config.supports_thinking,

@@ -6,6 +6,7 @@ import difflib
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
 
@@ -25,6 +26,8 @@ _SPECIAL = {
     "local": "deerflow.models.local:LocalChatModel",
     "scripted": "deerflow.models.scripted:ScriptedChatModel",
 }
+LOCAL_WINDOW = 4096
+"""Window of the embedded model in tokens unless configured; it loads fast and takes 94 MB."""
 _OWN_KEYS = frozenset({"thinking", "when_thinking_enabled", "when_thinking_disabled"})
 _URL_KEYS = ("base_url", "api_base", "openai_api_base")
 
@@ -54,6 +57,8 @@ def recipe(config: ModelConfig) -> Recipe:
         if value is not None:
             keys[key] = value
     url = next((str(keys[key]) for key in _URL_KEYS if keys.get(key)), "")
+    if "local" in (config.use, (config.model or "").partition(":")[0]):
+        keys.setdefault("n_ctx", config.context_window or LOCAL_WINDOW)
     if config.use in _SPECIAL:
         return Recipe(_SPECIAL[config.use], config.provider or config.use, config.model or "", keys)
     if config.use:
@@ -94,13 +99,23 @@ def _by_shorthand(config: ModelConfig, keys: dict[str, Any], url: str) -> Recipe
     return Recipe("", config.provider or prefix, rest, keys)
 
 
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What models take from the process.
+
+    Attributes:
+        environ: variables for keys and proxies.
+        pool: HTTP sessions of our own models.
+        home: DEER_FLOW_HOME, where the embedded model's file lies, or None.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=dict[str, str], repr=False)
+    pool: SessionPool = field(default_factory=SessionPool)
+    home: Path | None = None
+
+
 def construct(
-    how: Recipe,
-    name: str,
-    thinking: Mapping[str, Any],
-    *,
-    environ: Mapping[str, str],
-    pool: SessionPool,
+    how: Recipe, name: str, thinking: Mapping[str, Any], around: Surroundings
 ) -> BaseChatModel:
     """Build the chat model.
 
@@ -108,8 +123,7 @@ def construct(
         how: from `recipe`.
         name: configured name, for messages.
         thinking: further constructor keys, merged over the others.
-        environ: variables for key and proxy.
-        pool: HTTP sessions for our own models.
+        around: what it takes from the process.
 
     Raises:
         ConfigError: the package is missing, the class is none, a key is wrong or missing.
@@ -117,14 +131,14 @@ def construct(
     keys = merge(how.keys, thinking)
     known = PROVIDERS.get(how.provider, Provider())
     has_key = any(keys.get(key) for key in ("api_key", f"{how.provider}_api_key"))
-    if not has_key and known.key and environ.get(known.key):
-        keys["api_key"] = environ[known.key]
+    if not has_key and known.key and around.environ.get(known.key):
+        keys["api_key"] = around.environ[known.key]
         has_key = True
     if not how.use:
         return _by_langchain(how, name, keys)
     found = _load(how.use, name)
     if issubclass(found, OpenAIChatModel):
-        keys = _lean_keys(keys, environ, pool, name)
+        keys = _lean_keys(keys, around, name)
         if known.key and not has_key:
             raise ConfigError(
                 [f"models.{name}: no key; set {known.key} or `api_key` of this model"]
@@ -133,16 +147,16 @@ def construct(
         keys.setdefault("stream_usage", True)  # off by default behind a base_url
     if how.model:
         keys["model"] = how.model
+    if how.use == _SPECIAL["local"] and around.home is not None:
+        keys.setdefault("home", around.home)
     with _Building(name):
         return found(**keys)
 
 
-def _lean_keys(
-    keys: dict[str, Any], environ: Mapping[str, str], pool: SessionPool, name: str
-) -> dict[str, Any]:
+def _lean_keys(keys: dict[str, Any], around: Surroundings, name: str) -> dict[str, Any]:
     url = next((keys.pop(key) for key in _URL_KEYS if keys.get(key)), None)
-    proxy = proxy_for(url, environ) if url else None
-    filled = {**keys, "label": name, "pool": pool}
+    proxy = proxy_for(url, around.environ) if url else None
+    filled = {**keys, "label": name, "pool": around.pool}
     if url:
         filled["base_url"] = url
     if proxy:

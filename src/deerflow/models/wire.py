@@ -27,8 +27,11 @@ from deerflow.models.failures import Translated
 from deerflow.models.private import REASONING
 from deerflow.models.protocol import DeltaSink, ModelSpec, delta_sink
 from deerflow.models.quirks import absorb, legalise
-from deerflow.models.thinktags import ThinkSplitter
+from deerflow.models.thinktags import Piece, ThinkSplitter
 from deerflow.models.toolsets import BoundTools
+
+LOCAL_SETTINGS = frozenset({"deliverables"})
+"""Call settings that the embedded model alone understands; an endpoint would refuse them."""
 
 ToolLike = dict[str, Any] | type | Callable[..., Any] | BaseTool
 
@@ -80,10 +83,13 @@ class Exchange(Runnable[LanguageModelInput, AIMessage]):
         """The model's chunks as they come. Raises ModelError."""
         messages = legalise(as_messages(input), self.spec)
         with Translated(self.spec.name):
+            splitter = None if self._native else ThinkSplitter()
             async for chunk in self._target.astream(
                 messages, config, **{**self._options, **kwargs}
             ):
-                yield chunk
+                yield chunk if splitter is None else _split(chunk, splitter)
+            if splitter is not None and (rest := splitter.close()):
+                yield _chunk_of(rest)
 
     async def _gather(
         self, messages: list[BaseMessage], config: RunnableConfig | None, options: dict[str, Any]
@@ -150,7 +156,9 @@ class WireModel(BaseChatModel):
 
         A model whose spec says that it cannot call tools is asked without them.
         """
-        settings = {**kwargs} if tool_choice is None else {**kwargs, "tool_choice": tool_choice}
+        settings = self._settings(kwargs)
+        if tool_choice is not None:
+            settings["tool_choice"] = tool_choice
 
         def make() -> Exchange:
             if not self.spec.tools:
@@ -168,7 +176,7 @@ class WireModel(BaseChatModel):
         **kwargs: Any,
     ) -> AIMessage:
         """One AI message. Raises ModelError."""
-        return await self._exchange_now.ainvoke(input, config, **_with_stop(stop, kwargs))
+        return await self._exchange_now.ainvoke(input, config, **self._settings(kwargs, stop))
 
     async def astream(
         self,
@@ -179,8 +187,16 @@ class WireModel(BaseChatModel):
         **kwargs: Any,
     ) -> AsyncIterator[AIMessageChunk]:
         """The model's chunks. Raises ModelError."""
-        async for chunk in self._exchange_now.astream(input, config, **_with_stop(stop, kwargs)):
+        async for chunk in self._exchange_now.astream(
+            input, config, **self._settings(kwargs, stop)
+        ):
             yield chunk
+
+    def _settings(self, given: dict[str, Any], stop: list[str] | None = None) -> dict[str, Any]:
+        """Settings for the inner model; those of the embedded one alone stay here."""
+        ours = self.inner._llm_type == "local"  # pyright: ignore[reportPrivateUsage]
+        kept = {key: value for key, value in given.items() if ours or key not in LOCAL_SETTINGS}
+        return kept if stop is None else {**kept, "stop": stop}
 
     @property
     def _exchange_now(self) -> Exchange:
@@ -202,7 +218,7 @@ class WireModel(BaseChatModel):
         run_manager: AsyncCallbackManagerForLLMRun | None = None,
         **kwargs: Any,
     ) -> ChatResult:
-        message = await self._exchange_now.ainvoke(messages, **_with_stop(stop, kwargs))
+        message = await self._exchange_now.ainvoke(messages, **self._settings(kwargs, stop))
         return ChatResult(generations=[ChatGeneration(message=message)])
 
 
@@ -249,8 +265,21 @@ def _thinking(chunk: AIMessage) -> list[str]:
     return [text for text in found if isinstance(text, str) and text]
 
 
-def _with_stop(stop: list[str] | None, options: dict[str, Any]) -> dict[str, Any]:
-    return {**options, "stop": stop} if stop is not None else options
+def _split(chunk: AIMessageChunk, splitter: ThinkSplitter) -> AIMessageChunk:
+    """The chunk with think tags of a text content taken out."""
+    if not isinstance(chunk.content, str) or not chunk.content:
+        return chunk
+    parted = _chunk_of(splitter.feed(chunk.content))
+    extra = {**chunk.additional_kwargs, **parted.additional_kwargs}
+    return chunk.model_copy(update={"content": parted.content, "additional_kwargs": extra})
+
+
+def _chunk_of(pieces: Sequence[Piece]) -> AIMessageChunk:
+    thinking = "".join(text for kind, text in pieces if kind == "reasoning")
+    return AIMessageChunk(
+        content="".join(text for kind, text in pieces if kind == "text"),
+        additional_kwargs={REASONING: thinking} if thinking else {},
+    )
 
 
 def _is_ours(model: BaseChatModel) -> bool:
