@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
 from deerflow.events import Event
 from deerflow.storage.checkpoints.memory import MemorySaver
-from deerflow.storage.encoding import copied
+from deerflow.storage.encoding import clean_text, copied
 from deerflow.storage.follow import PAGE, DeltaFollower, Dropped, EventFollower, Hub
 from deerflow.storage.owner import is_alive, this_owner
 from deerflow.storage.protocol import (
@@ -248,7 +248,7 @@ class MemoryThreads:
         if row is not None:
             self._tables.threads[thread_key] = replace(
                 row,
-                title=row.title if title is None else title,
+                title=row.title if title is None else clean_text(title),
                 status=row.status if status is None else status,
             )
         return settled_ticket(None)

@@ -31,7 +31,7 @@ def prepare(path: Path) -> None:
         raise translated(error) from error
     finally:
         connection.close()
-    if version not in REVISIONS:
+    if version and version not in REVISIONS:
         raise StorageError(
             f"The database has schema version {version}, newer than this program"
             f" (it knows up to {REVISIONS[-1]}).",
@@ -46,7 +46,7 @@ def prepare(path: Path) -> None:
 
 
 def _version(connection: Connection) -> str | None:
-    """Revision of the file, None when it is empty."""
+    """Revision of the file, "" before the first migration, None when it has no table at all."""
     names = {row[0] for row in connection.execute("SELECT name FROM sqlite_master").fetchall()}
     if not names:
         return None

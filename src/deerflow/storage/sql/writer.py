@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from deerflow.errors import DeerFlowError, StorageError
+from deerflow.errors import DeerFlowError, StorageError, ThreadGoneError
 from deerflow.storage.follow import Hub
 from deerflow.storage.sql.batch import Batch, Mark
 from deerflow.storage.sql.driver import Connection, DatabaseError, connect, translated
@@ -244,15 +244,19 @@ class Writer:
             connection.execute("RELEASE one")
             batch.undo(mark)
             known = error if isinstance(error, DeerFlowError) else translated(error)
-            self._owe(ticket, known)
+            with self._lock:
+                self._owe(ticket, known)
             return None, known
         return value, None
 
     def _owe(self, ticket: Ticket[Any], error: DeerFlowError) -> None:
-        """Keep a failure that nobody waits for, for the thread's next checkpoint."""
-        with self._lock:
-            if not ticket.awaited and not ticket.guarded:
-                self._failed.setdefault(ticket.scope, error)
+        """Keep a failure that nobody waits for, for the thread's next checkpoint (the lock is held).
+
+        A refused write to a deleted thread is no failure of the storage, and that thread's checkpoints are refused
+        as well.
+        """
+        if not (ticket.awaited or ticket.guarded or isinstance(error, ThreadGoneError)):
+            self._failed.setdefault(ticket.scope, error)
 
     def _rollback(self) -> None:
         if self._connection.in_transaction:
@@ -263,8 +267,8 @@ class Writer:
         with self._lock:
             guarded = {ticket.scope for ticket, _, _ in outcome if ticket.guarded}
             for ticket, value, error in outcome:
-                if error is not None and not ticket.awaited and ticket.scope not in guarded:
-                    self._failed.setdefault(ticket.scope, error)
+                if error is not None and ticket.scope not in guarded:
+                    self._owe(ticket, error)
                 for loop, future in ticket.settle(value, error):
                     by_loop.setdefault(loop, []).append(future)
                 for scope in {ticket.scope, ""}:
