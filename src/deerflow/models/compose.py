@@ -52,6 +52,11 @@ _FILE_PHRASE = re.compile(
     rf"(?:to|in|into|as|at|named|called)\s+(?:(?:a|the)\s+)?(?:file\s+)?(?:named\s+|called\s+)?{_NAME}",
     re.I,
 )
+_FOLDER = re.compile(
+    r"\s*,?\s*(?:to|in|into|inside|under)\s+(?:(?:the|my|your)\s+)?outputs?"
+    r"(?:\s+(?:folder|directory))?\b",
+    re.I,
+)
 _BARE_NAME = re.compile(rf"(?<!\w){_NAME}\s*(?:[:,-]|with|containing|about(?=\s+a\b))?\s*", re.I)
 _LEAD = re.compile(
     r"^(?:please\s+)?(?:(?:can|could|would) you\s+)?(?:please\s+)?"
@@ -191,7 +196,8 @@ def _user(text: str) -> dict[str, str]:
 
 def bare_request(task: str) -> str:
     """A task without the file that it is to be written to, and without the full stop."""
-    text = _BARE_NAME.sub(" ", _FILE_PHRASE.sub("", " ".join(task.split())))
+    text = _FOLDER.sub("", _FILE_PHRASE.sub("", " ".join(task.split())))
+    text = _BARE_NAME.sub(" ", text)
     text = " ".join(text.split()).rstrip(" .:;,")
     return text[:600]
 

@@ -93,15 +93,10 @@ def action_grammar(
         optional: whether optional arguments are offered too; a tiny model fills them with noise.
         paths: what arguments called `path` may say; empty = anything.
     """
-    choices: list[Schema] = [
-        _object(
-            {
-                "tool": {"const": tool.name},
-                "args": _Bounds(tool.parameters, optional, paths).of(tool.parameters, "", _DEPTH),
-            }
-        )
-        for tool in tools
-    ]
+    choices: list[Schema] = []
+    for tool in tools:
+        args = _Bounds(tool.parameters, optional, paths).of(tool.parameters, "", _DEPTH)
+        choices.append(_object({"tool": {"const": tool.name}, "args": args}))
     if may_answer:
         choices.append(_object({"answer": {"const": ""}}))
     return json_grammar(choices[0] if len(choices) == 1 else {"anyOf": choices})

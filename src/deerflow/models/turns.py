@@ -33,6 +33,8 @@ _CUES = {
 }
 _EMPTY_CUES = {"file", "files", "ask", "write", "present", "clarification"}
 """Writing is led by `deliverables`, and a question of a small model helps nobody."""
+_NOW_ANSWER = "Now answer the user in words, briefly."
+"""Without it a small model takes the system text about files for the subject."""
 _REMINDER = "deerflow_reminder"
 """Key in additional_kwargs of messages that the harness, not the user, wrote."""
 
@@ -217,8 +219,9 @@ class Turn:
     def _answer(self) -> Reply:
         """Prose, reported as it comes; a blank one is tried once more with another seed."""
         done = Completion()
+        extra = _NOW_ANSWER if self.limits.small else ""
         for attempt in range(_ATTEMPTS):
-            done = self._chat("", kind="text", grammar=None, attempt=attempt)
+            done = self._chat(extra, kind="text", grammar=None, attempt=attempt)
             if done.text.strip():
                 break
         return self._reply(done.text.strip(), None, cut=done.cut)
