@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import json
 import os
 import re
@@ -306,6 +307,8 @@ def main() -> None:
     """Run by the suite in an own process: level, folder, uid (-1 to stay), interpreter."""
     level, folder, uid, interpreter = sys.argv[1:]
     if int(uid) >= 0:
+        for name in ("concurrent.futures.thread", "encodings.idna", "encodings.ascii"):
+            importlib.import_module(name)  # now: the other uid may not reach this interpreter
         sys.executable = interpreter  # what this user can start; ours may lie in root's home
         os.setgroups([])
         os.setresgid(int(uid), int(uid), int(uid))
