@@ -1,4 +1,4 @@
-"""Third-party parts that the configuration names as module:Class: middlewares and detectors."""
+"""Third-party parts that the configuration names as module:Class: middlewares, detectors, sandboxes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from langchain.agents.middleware.types import AgentMiddleware
 from deerflow.config.schema import SafetyDetectorConfig
 from deerflow.errors import ConfigError
 from deerflow.middlewares.safety_finish_reason import Detector
+from deerflow.sandbox.protocol import SandboxProvider
 
 Foreign = AgentMiddleware[Any, Any, Any]
 
@@ -55,6 +56,20 @@ def load_detectors(entries: Sequence[SafetyDetectorConfig] | None) -> list[Detec
             problem = f"safety_finish_reason.detectors: {entry.use}: {error}"
             raise ConfigError([problem], cure="Name a class as module:Class.") from error
     return detectors
+
+
+def load_provider(path: str) -> SandboxProvider:
+    """The sandbox provider that `sandbox.use` names as module:Class; it takes no argument.
+
+    Raises:
+        ConfigError: it cannot be loaded.
+    """
+    try:
+        return _named(path)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            [f"sandbox.use: {path}: {error}"], cure="Use local, host, memory or module:Class."
+        ) from error
 
 
 def _load(path: str) -> Foreign:

@@ -12,17 +12,20 @@ from langchain_core.tools import BaseTool
 
 from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import ModelConfig
-from deerflow.errors import ConfigError, StorageError
+from deerflow.errors import StorageError
 from deerflow.lead import LeadAgents, LeadParts
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.catalog import ModelCatalog
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
-from deerflow.plugins import load_middlewares
+from deerflow.plugins import load_middlewares, load_provider
 from deerflow.runtime.admission import Folders, RunParts
 from deerflow.runtime.runs import Runs, remove_thread
+from deerflow.sandbox.host import HostProvider
 from deerflow.sandbox.inmemory import InMemoryProvider
+from deerflow.sandbox.local import LocalProvider
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
+from deerflow.sandbox.python import describe, python_folder, read_manifest
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.open import open_storage
 from deerflow.tools.registry import get_available_tools
@@ -108,6 +111,7 @@ async def open_harness(
                 extra=load_middlewares(
                     [*config.extensions.middlewares, *loaded.extensions.middlewares]
                 ),
+                sandbox_python=describe(python_folder(loaded.home)),
                 
             )
         )
@@ -145,10 +149,17 @@ async def _models(
 
 
 def _provider(loaded: LoadedConfig) -> SandboxProvider:
+    """The provider that `sandbox.use` names; the host itself only by that word."""
     config = loaded.config.sandbox
     if config.use == "memory":
         return InMemoryProvider()
-    raise ConfigError([f"sandbox.use: {config.use!r} is no sandbox."], cure="Use local, host or memory.")
+    python = python_folder(loaded.home)
+    kinds = {"local": LocalProvider, "host": HostProvider}
+    if config.use in kinds:
+        make = kinds[config.use]
+        built = python if read_manifest(python) is not None else None
+        return make(config, state=loaded.home / "sandbox", python=built)
+    return load_provider(config.use)
 
 
 def _folders(loaded: LoadedConfig) -> Folders:
