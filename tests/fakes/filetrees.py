@@ -1,14 +1,16 @@
-"""File sides of sandboxes for the conformance suite: each entry makes one below a folder."""
+"""Every provider, and every file side of a sandbox, for the conformance suites."""
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Callable
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Protocol
 
 from deerflow.sandbox.files import FileTree
 from deerflow.sandbox.inmemory import InMemoryProvider
-from deerflow.sandbox.protocol import FileInfo, GrepHit, ThreadFolders
+from deerflow.sandbox.protocol import FileInfo, GrepHit, Level, SandboxProvider, ThreadFolders
+from fakes.sandboxes import make_provider
 
 
 class Files(Protocol):
@@ -46,7 +48,45 @@ async def in_memory(base: Path) -> Files:
     return sandbox
 
 
-FILE_TREES: dict[str, Callable[[Path], Awaitable[Files]]] = {
-    "disk": on_disk,
-    "memory": in_memory,
+FILE_TREES = {"disk": on_disk, "memory": in_memory}
+"""Without processes: for tests of tools, which ask for nothing else."""
+
+Opening = Callable[[Path], AbstractAsyncContextManager[SandboxProvider]]
+
+
+def _local(level: Level) -> Opening:
+    @asynccontextmanager
+    async def opened(base: Path) -> AsyncGenerator[SandboxProvider]:
+        provider = make_provider(level, base)
+        try:
+            yield provider
+        finally:
+            await provider.close()
+
+    return opened
+
+
+@asynccontextmanager
+async def _memory(base: Path) -> AsyncGenerator[SandboxProvider]:
+    provider = InMemoryProvider()
+    try:
+        yield provider
+    finally:
+        await provider.close()
+
+
+PROVIDERS: dict[str, Opening] = {
+    "memory": _memory,
+    "bwrap": _local("bwrap"),
+    "landlock": _local("landlock"),
+    "host": _local("host"),
 }
+"""Level → a provider of it below a folder."""
+
+
+async def sandbox_files(provider: SandboxProvider, base: Path) -> Files:
+    """The sandbox of thread "k" as a file tree with its skill."""
+    sandbox = await provider.acquire("k", folders_below(base))
+    if isinstance(provider, InMemoryProvider):
+        provider.sandboxes["k"].put("/mnt/skills/public/pdf/SKILL.md", SKILL)
+    return sandbox

@@ -3,19 +3,28 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
-from fakes.filetrees import FILE_TREES, SKILL, Files
 
-from deerflow.errors import ConflictError, PathError, ToolError
+from deerflow.errors import ConflictError, PathError, SandboxUnavailableError, ToolError
+from fakes.filetrees import PROVIDERS, SKILL, Files, on_disk, sandbox_files
 
 WORK = "/mnt/user-data/workspace"
 
 
-@pytest.fixture(params=sorted(FILE_TREES))
-async def files(request: pytest.FixtureRequest, tmp_path: Path) -> Files:
-    return await FILE_TREES[request.param](tmp_path)
+@pytest.fixture(params=["disk", *PROVIDERS])
+async def files(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncGenerator[Files, None]:
+    if request.param == "disk":
+        yield await on_disk(tmp_path)
+        return
+    async with PROVIDERS[request.param](tmp_path) as provider:
+        try:
+            made = await sandbox_files(provider, tmp_path)
+        except SandboxUnavailableError as error:
+            pytest.skip(str(error))
+        yield made
 
 
 async def test_write_then_read(files: Files) -> None:
