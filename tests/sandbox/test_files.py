@@ -113,6 +113,17 @@ async def test_links_that_stay_inside_are_followed(home: Home) -> None:
     assert (home.work / "absolute").is_symlink()
 
 
+async def test_links_by_host_paths_count_by_where_they_lead(home: Home) -> None:
+    """Without mounts (Landlock, host) `ln -s "$PWD/x"` writes a host path."""
+    (home.folders.uploads / "data.csv").write_bytes(b"1,2")
+    (home.work / "inside").symlink_to(home.folders.uploads / "data.csv")
+    (home.work / "sibling").symlink_to(f"{home.work}-other/x")
+    (home.work / "up").symlink_to(home.work / ".." / ".." / ".." / "secret")
+    assert await home.tree.read("inside") == b"1,2"
+    await refused(home, "sibling")
+    await refused(home, "up/key")
+
+
 async def test_a_link_into_the_skills_is_read_but_not_written(home: Home) -> None:
     (home.work / "skill").symlink_to("/mnt/skills/public/pdf")
     assert await home.tree.read("skill/SKILL.md") == b"how to read a pdf"

@@ -204,6 +204,7 @@ class Opener:
 
     def _redirect(self, mount: Mount, parts: tuple[str, ...], index: int, target: str) -> Place:
         here = posixpath.join(mount.virtual, *parts[:index])
+        target = self._inside(target)
         try:
             return self.paths.resolve(posixpath.join(target, *parts[index + 1 :]), here)
         except PathError as error:
@@ -230,6 +231,14 @@ class Opener:
             yield fd
         finally:
             os.close(fd)
+
+    def _inside(self, target: str) -> str:
+        """A link's target in virtual terms: where nothing is mounted, shells write host paths."""
+        for mount in self.paths.mounts:
+            host = str(mount.host)
+            if target == host or target.startswith(host + "/"):
+                return mount.virtual + target[len(host) :]
+        return target
 
     def give(self, fd: int) -> None:
         """Hand an open file or directory to the sandbox's user."""
