@@ -9,6 +9,29 @@ from pathlib import Path
 _FOLDERS = ("workspace", "uploads", "outputs")
 
 
+_CAPABILITIES = (0, 6, 7)
+"""CAP_CHOWN, CAP_SETGID, CAP_SETUID."""
+
+
+def may_change_uid(uids: range, proc: Path = Path("/proc/self")) -> bool:
+    """Whether this process can run sandboxes under these uids.
+
+    Root alone is not enough: a container may have dropped the capabilities, and a user namespace
+    may not know the
+    uids. Blocking.
+    """
+    if os.geteuid() != 0:
+        return False
+    status = (proc / "status").read_text(encoding="ascii", errors="replace")
+    effective = next((ln for ln in status.splitlines() if ln.startswith("CapEff:")), "CapEff: 0")
+    held = int(effective.split()[1], 16)
+    rows = [row.split() for row in (proc / "uid_map").read_text(encoding="ascii").splitlines()]
+    mapped = any(
+        int(first) <= uids[0] and uids[-1] < int(first) + int(size) for first, _, size in rows
+    )
+    return mapped and all(held >> bit & 1 for bit in _CAPABILITIES)
+
+
 def hand_over(root: Path, owner: tuple[int, int] | None, uids: range) -> None:
     """Make the thread's folders and give them and all below to the owner. Blocking.
 

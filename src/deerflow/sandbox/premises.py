@@ -22,7 +22,7 @@ from deerflow.sandbox.drain import Drain
 from deerflow.sandbox.lease import Lease, Leases
 from deerflow.sandbox.limits import MIB, DiskMeter, Limits
 from deerflow.sandbox.nursery import Nursery
-from deerflow.sandbox.owner import hand_over, owner_of
+from deerflow.sandbox.owner import hand_over, may_change_uid, owner_of
 from deerflow.sandbox.pipes import OutputPipes
 from deerflow.sandbox.protocol import Level, ThreadFolders
 from deerflow.sandbox.shell import Ground
@@ -63,14 +63,14 @@ class Premises:
         config: the section `sandbox`.
         state: folder for pipes, copies and locks.
         python: host folder of the sandbox's Python, None when not built.
-        privileged: the server is root: every sandbox gets an own uid.
+        privileged: the server may change uids: every sandbox gets an own one.
         bwrap: bubblewrap's path, "" when missing.
     """
 
     config: SandboxConfig
     state: Path
     python: Path | None
-    privileged: bool = field(default_factory=lambda: os.geteuid() == 0)
+    privileged: bool = False
     bwrap: str = field(default_factory=lambda: shutil.which("bwrap", path=":".join(_PLACES)) or "")
     nursery: Nursery = field(default_factory=Nursery)
     drain: Drain = field(default_factory=Drain)
@@ -143,6 +143,7 @@ class Premises:
     # the rest blocks and runs in threads, but for _clear
 
     def _prepare(self) -> None:
+        self.privileged = may_change_uid(self.config.uids)
         self.state.mkdir(parents=True, exist_ok=True)
         self.etc = etc.build(self.state, network=self.config.network == "allow")
         self.groups = discover()

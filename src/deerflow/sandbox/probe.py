@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import platform
 import shutil
 import tempfile
@@ -44,7 +45,7 @@ async def probe(premises: Premises, levels: Sequence[Level]) -> Finding:
     reason = ""
     facts = features(premises)
     for level in levels:
-        for mounts in (True, False) if level == "landlock" and premises.privileged else (False,):
+        for mounts in (True, False) if level == "landlock" and os.geteuid() == 0 else (False,):
             reason = _lacking(premises, level) or await _try(premises, level, mounts)
             if not reason:
                 facts["mounts"] = mounts or level == "bwrap"
@@ -109,6 +110,8 @@ def _weaknesses(premises: Premises, level: Level) -> list[str]:
         return ["nothing is isolated"]
     if premises.groups.version == "none":
         found.append("no cgroup: memory is limited per process")
+    if os.geteuid() == 0 and not premises.privileged:
+        found.append("the server is root but may not change uids: sandboxes run as its own user")
     if level == "landlock":
         found.append("command lines of other processes can be read")
         if not landlock.scopes_signals(landlock.abi()) and not premises.privileged:
