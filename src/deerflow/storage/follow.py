@@ -177,7 +177,7 @@ class DeltaFollower(_Follower):
         return self._queue.popleft()
 
 
-class Commit(Protocol):
+class Committed(Protocol):
     """What a committed transaction tells the followers."""
 
     events: dict[str, list[Event]]
@@ -228,7 +228,7 @@ class Hub:
                 _living(self._deltas, key) for key in list(self._deltas)
             )
 
-    def publish(self, commit: Commit) -> None:
+    def publish(self, commit: Committed) -> None:
         """Hand a commit to its followers, from any thread."""
         for key, events in commit.events.items():
             for follower in self.event_followers(key):

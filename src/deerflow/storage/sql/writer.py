@@ -98,11 +98,16 @@ class Writer:
         Raises:
             DeerFlowError: the first failure of an unawaited write since the last flush or checkpoint.
         """
-        await self.submit(lambda batch: None)
+        errors: list[DeerFlowError] = []
+        try:
+            await self.submit(lambda batch: None)
+        except DeerFlowError as error:
+            errors.append(error)
         with self._lock:
-            failed, self._failed = self._failed, {}
-        for error in failed.values():
-            raise error
+            errors.extend(self._failed.values())
+            self._failed.clear()
+        if errors:
+            raise errors[0]
 
     async def finish(self) -> None:
         """Flush and take no more. Raises like `flush`."""

@@ -1,0 +1,214 @@
+"""Threads and runs in memory."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Awaitable
+from dataclasses import replace
+from typing import Any
+
+from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
+from deerflow.storage.checkpoints.memory import MemorySaver
+from deerflow.storage.encoding import clean_text, copied
+from deerflow.storage.inmemory_tables import Commit, Tables, release
+from deerflow.storage.owner import is_alive
+from deerflow.storage.protocol import RunRow, ThreadRow
+from deerflow.storage.states import ABANDONED, THREAD_STATUS
+from deerflow.storage.ticket import failed_ticket, settled_ticket
+
+
+class MemoryThreads:
+    """Threads and runs in memory."""
+
+    def __init__(self, tables: Tables, saver: MemorySaver, owner: str) -> None:
+        self._tables = tables
+        self._saver = saver
+        self._owner = owner
+
+    async def ensure(
+        self, user_id: str, thread_id: str, metadata: dict[str, Any] | None = None
+    ) -> ThreadRow:
+        """See Threads."""
+        found = await self.get(user_id, thread_id)
+        if found is not None:
+            return found
+        now = time.time()
+        row = ThreadRow(
+            user_id=user_id,
+            thread_id=thread_id,
+            thread_key=secrets.token_hex(16),
+            title="",
+            created_at=now,
+            updated_at=now,
+            status="idle",
+            metadata=copied(metadata or {}),
+        )
+        self._tables.threads[row.thread_key] = row
+        return row
+
+    async def get(self, user_id: str, thread_id: str) -> ThreadRow | None:
+        """See Threads."""
+        for row in self._tables.threads.values():
+            if (row.user_id, row.thread_id) == (user_id, thread_id):
+                return row
+        return None
+
+    async def list(
+        self, user_id: str, *, limit: int = 50, before: tuple[float, str] | None = None
+    ) -> list[ThreadRow]:
+        """See Threads."""
+        rows = [row for row in self._tables.threads.values() if row.user_id == user_id]
+        rows.sort(key=lambda row: (row.updated_at, row.thread_key), reverse=True)
+        if before is not None:
+            rows = [row for row in rows if (row.updated_at, row.thread_key) < before]
+        return rows[:limit]
+
+    def update(
+        self, thread_key: str, *, title: str | None = None, status: str | None = None
+    ) -> Awaitable[None]:
+        """See Threads."""
+        gone = self._tables.gone(thread_key)
+        if gone is not None:
+            return gone
+        row = self._tables.threads.get(thread_key)
+        if row is not None:
+            self._tables.threads[thread_key] = replace(
+                row,
+                title=row.title if title is None else clean_text(title),
+                status=row.status if status is None else status,
+            )
+        return settled_ticket(None)
+
+    async def delete(self, user_id: str, thread_id: str) -> str | None:
+        """See Threads."""
+        row = await self.get(user_id, thread_id)
+        if row is None:
+            return None
+        tables, key = self._tables, row.thread_key
+        tables.retired.add(key)
+        del tables.threads[key]
+        tables.events.pop(key, None)
+        for message in [m for m, owner in tables.delta_keys.items() if owner == key]:
+            tables.deltas.pop(message, None)
+            del tables.delta_keys[message]
+        tables.tools = {k: v for k, v in tables.tools.items() if k.thread_key != key}
+        tables.replies = {k: v for k, v in tables.replies.items() if k.thread_key != key}
+        tables.runs = {k: v for k, v in tables.runs.items() if v.thread_key != key}
+        await self._saver.adelete_thread(key)
+        for user, owner, sha in [r for r in tables.references if r[1] == key]:
+            release(tables, user, owner, sha)
+        tables.hub.publish(Commit(deleted=[key]))
+        return key
+
+    async def start_run(
+        self,
+        thread_key: str,
+        run_id: str,
+        *,
+        input: dict[str, Any],
+        config: dict[str, Any],
+        event: tuple[str, dict[str, Any]] | None = None,
+    ) -> RunRow:
+        """See Threads."""
+        tables = self._tables
+        tables.refuse(thread_key)
+        if thread_key not in tables.threads:
+            raise NotFoundError("There is no such thread.")
+        if run_id in tables.runs:
+            raise ConflictError("A run with this id exists already.")
+        await self._bury(thread_key)
+        now = time.time()
+        run = RunRow(
+            run_id=run_id,
+            thread_key=thread_key,
+            status="running",
+            created_at=now,
+            started_at=now,
+            input=copied(input),
+            config=copied(config),
+            owner=self._owner,
+        )
+        tables.runs[run_id] = run
+        tables.threads[thread_key] = replace(
+            tables.threads[thread_key], status="busy", updated_at=now
+        )
+        if event is not None:
+            tables.append(thread_key, run_id, *event)
+        return run
+
+    async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
+        """See Threads."""
+        tables, run = self._tables, self._tables.runs.get(run_id)
+        tables.refuse(thread_key)
+        if run is None or run.thread_key != thread_key or run.status == "success":
+            raise NotFoundError("There is no such run to go on with.")
+        await self._bury(thread_key)
+        run = tables.runs[run_id] = replace(
+            run, status="running", owner=self._owner, ended_at=None, outcome=None, error=None
+        )
+        tables.threads[thread_key] = replace(
+            tables.threads[thread_key], status="busy", updated_at=time.time()
+        )
+        return run
+
+    async def _bury(self, thread_key: str) -> None:
+        """Close the run that a dead process left open; ConflictError when a living one works."""
+        active = await self.active_run(thread_key)
+        if active is not None and is_alive(active.owner):
+            raise ConflictError("Another run of this thread is active.")
+        if active is not None:
+            await self.abandon_run(active.run_id)
+
+    def end_run(
+        self,
+        run_id: str,
+        *,
+        status: str,
+        outcome: dict[str, Any] | None,
+        error: dict[str, Any] | None = None,
+        usage: dict[str, Any] | None = None,
+    ) -> Awaitable[None]:
+        """See Threads."""
+        tables, run = self._tables, self._tables.runs.get(run_id)
+        if run is None:
+            return failed_ticket(ThreadGoneError("The run's thread was deleted."))
+        if run.ended_at is not None:
+            return settled_ticket(None)
+        now = time.time()
+        tables.runs[run_id] = replace(
+            run,
+            status=status,
+            ended_at=now,
+            outcome=copied(outcome),
+            error=copied(error),
+            usage=copied(usage),
+        )
+        tables.threads[run.thread_key] = replace(
+            tables.threads[run.thread_key], status=THREAD_STATUS[status], updated_at=now
+        )
+        if status == "success":
+            tables.tools = {k: v for k, v in tables.tools.items() if k.run_id != run_id}
+            tables.replies = {k: v for k, v in tables.replies.items() if k.run_id != run_id}
+        return settled_ticket(None)
+
+    async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:
+        """See Threads."""
+        rows = [run for run in self._tables.runs.values() if run.thread_key == thread_key]
+        return rows[::-1][:limit]
+
+    async def run(self, run_id: str) -> RunRow | None:
+        """See Threads."""
+        return self._tables.runs.get(run_id)
+
+    async def active_run(self, thread_key: str) -> RunRow | None:
+        """See Threads."""
+        for run in await self.runs(thread_key):
+            if run.ended_at is None:
+                return run
+        return None
+
+    async def abandon_run(self, run_id: str) -> None:
+        """See Threads."""
+        if run_id in self._tables.runs:
+            await self.end_run(run_id, status="error", outcome=None, error=ABANDONED)
