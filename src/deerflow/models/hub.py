@@ -25,7 +25,7 @@ ENDPOINT = "https://huggingface.co"
 """The public hub; `endpoint:` names another one that speaks the same three URLs."""
 
 _ATTEMPTS = 5
-_PAUSE = 0.5
+PAUSE = 0.5
 _CHUNK = 1 << 20
 _STEP = 0.05
 _TIMEOUT = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=60)
@@ -67,10 +67,16 @@ class HubFile:
         return models_folder(home) / self.repo.replace("/", "--") / self.file.replace("/", "--")
 
 
-async def pull(source: HubFile, home: Path, *, progress: Progress) -> Path:
+async def pull(source: HubFile, home: Path, *, progress: Progress, pause: float = PAUSE) -> Path:
     """Make sure that the file is there and whole; goes on where an earlier download stopped.
 
     A file that is there with a matching note is taken as it is, without asking the hub.
+
+    Args:
+        source: what to fetch.
+        home: DEER_FLOW_HOME.
+        progress: hears one line per twentieth.
+        pause: seconds before the second connection, doubled for each further one.
 
     Raises:
         NotFoundError: the hub has no such file.
@@ -90,7 +96,7 @@ async def pull(source: HubFile, home: Path, *, progress: Progress) -> Path:
         download = _Download(session, source, target, expected, progress)
         for attempt in range(_ATTEMPTS):
             if attempt:
-                await asyncio.sleep(_PAUSE * 2 ** (attempt - 1))
+                await asyncio.sleep(pause * 2 ** (attempt - 1))
             if await download.go_on():
                 return target
     raise ModelUnavailableError(
@@ -182,7 +188,7 @@ class _Download:
                 async for chunk in reply.content.iter_chunked(_CHUNK):
                     await asyncio.to_thread(file.write, chunk)
                     have += len(chunk)
-                    if total and have / total >= told + _STEP:
+                    if total and (have == total or have / total >= told + _STEP):
                         told = have / total
                         self._progress(
                             f"{self._source.file}: {told:.0%} of {total // 1_000_000} MB"
