@@ -139,6 +139,25 @@ async def test_endpoint_that_does_not_stream() -> None:
     assert reply.usage_metadata is not None
 
 
+async def test_opaque_fields_of_a_message() -> None:
+    """Signatures are kept, Gemini's mark of a thinking piece is not, details are put together."""
+    frames = [
+        sse(
+            '{"choices":[{"delta":{"content":"<thought>a","extra_content":{"google":{"thought":true}}}}]}',
+            '{"choices":[{"delta":{"content":"</thought>b"}}]}',
+            '{"choices":[{"delta":{"reasoning_details":[{"type":"t","index":0,"text":"x"}]}}]}',
+            '{"choices":[{"delta":{"reasoning_details":[{"type":"t","index":0,"text":"y"}]}}]}',
+        )
+        + sse("[DONE]")
+    ]
+    async with OpenAIEndpoint(Turn(frames=frames)) as endpoint:
+        reply = await lean(endpoint).ainvoke("go")
+    assert reply.content == "b"
+    assert reply.response_metadata["finish_reason"] == "stop"
+    assert "extra_content" not in reply.additional_kwargs
+    assert reply.additional_kwargs["reasoning_details"] == [{"type": "t", "index": 0, "text": "xy"}]
+
+
 async def test_cached_and_reasoning_tokens() -> None:
     usage = {
         "prompt_tokens": 100,

@@ -41,6 +41,8 @@ _BAD_KEY = re.compile(r"invalid[_ ]api[_ ]key|authentication|unauthorized", re.I
 _SECRET = re.compile(r"(?i)\b(bearer\s+|(?:sk|pk|rk|gsk|xai|key|api[_-]?key)[-_=: ]+)[\w.*-]{6,}")
 _PATH = re.compile(r"(?<![\w/:.])/(?:[\w.@-]+/)+[\w.@-]+")
 
+_NO_CHUNKS = "No generation chunks were returned"
+"""What LangChain raises for a stream without a chunk."""
 _TIMEOUT_NAMES = frozenset(
     {
         "APITimeoutError",
@@ -206,6 +208,8 @@ def from_exception(error: BaseException, *, model: str) -> ModelError | None:
         return ModelTimeoutError(f"Model {model!r}: the endpoint timed out.", model=model)
     if names & _CONNECTION_NAMES or isinstance(error, (ConnectionError, socket.gaierror)):
         return unreachable(model)
+    if isinstance(error, ValueError) and str(error) == _NO_CHUNKS:
+        return ModelUnavailableError(f"Model {model!r}: the endpoint sent nothing.", model=model)
     if "APIError" in names or "AnthropicError" in names or "OpenAIError" in names:
         return from_payload(getattr(error, "body", None) or {"message": str(error)}, model=model)
     return None

@@ -27,6 +27,7 @@ from deerflow.models.private import REASONING
 from deerflow.models.reply import ReplyBuilder
 from deerflow.models.request import (
     Wire,
+    call_options,
     encode,
     prepare_tools,
     wire_choice,
@@ -132,12 +133,10 @@ class OpenAIChatModel(BaseChatModel):
     @classmethod
     def _further_keys(cls, values: Any) -> Any:
         """Collect keys that are no field into the body."""
-        names = set[str]()
-        for name, field in cls.model_fields.items():
-            names.add(name)
-            if isinstance(field.validation_alias, AliasChoices):
-                names.update(str(choice) for choice in field.validation_alias.choices)
-        return _sorted_keys(dict(values), names)
+        aliases = [field.validation_alias for field in cls.model_fields.values()]
+        choices = [alias.choices for alias in aliases if isinstance(alias, AliasChoices)]
+        names = {str(choice) for group in choices for choice in group}
+        return _sorted_keys(dict(values), names | set(cls.model_fields))
 
     @model_validator(mode="after")
     def _prepare(self) -> Self:
@@ -294,16 +293,7 @@ class OpenAIChatModel(BaseChatModel):
     def _body(
         self, messages: list[BaseMessage], stop: list[str] | None, options: dict[str, Any]
     ) -> Wire:
-        body: Wire = {**self._base, "messages": wire_messages(messages)}
-        if options:
-            body |= {
-                name: value
-                for name, value in options.items()
-                if value is not None and not name.startswith("ls_") and name != "stream_usage"
-            }
-            tools = body.get("tools")
-            if tools is not None and not tools:
-                del body["tools"]
+        body: Wire = {**self._base, "messages": wire_messages(messages), **call_options(options)}
         if stop:
             body["stop"] = stop
         if self.streaming:

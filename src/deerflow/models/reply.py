@@ -120,7 +120,8 @@ class ReplyBuilder:
 
     def metadata(self) -> dict[str, Any]:
         """response_metadata: finish_reason and the model name that the endpoint reports."""
-        return {"finish_reason": self.finish, "model_name": self.served_by}
+        finish = self.finish or ("tool_calls" if self.calls.slots else "stop")
+        return {"finish_reason": finish, "model_name": self.served_by}
 
     def message(self) -> AIMessage:
         """The finished message; call `end` first."""
@@ -188,11 +189,13 @@ class ReplyBuilder:
 
     def _opaque(self, delta: dict[str, Any]) -> None:
         for name in MESSAGE_FIELDS & delta.keys():
-            value, old = delta[name], self._private.get(name)
-            if isinstance(value, list) and isinstance(old, list):
-                self._private[name] = _merge_details(cast("list[Any]", old + value))
-            elif value is not None:
-                self._private[name] = value
+            old, new = self._private.get(name), delta[name]
+            if isinstance(old, list) and isinstance(new, list):
+                new = _merge_details([*cast("list[Any]", old), *cast("list[Any]", new)])
+            elif name == "extra_content" and "signature" not in repr(delta[name]):
+                continue  # Gemini's mark of a piece of thinking says nothing of the message
+            if new is not None:
+                self._private[name] = new
 
     def _put(self, pieces: Sequence[Piece]) -> None:
         for kind, text in pieces:

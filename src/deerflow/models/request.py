@@ -49,6 +49,19 @@ def wire_choice(choice: Any, tools: Sequence[Wire]) -> Any:
     return choice
 
 
+def call_options(options: Mapping[str, Any]) -> Wire:
+    """Body fields of one call's keyword arguments; LangChain's own (`ls_…`) are left out."""
+    kept = {
+        name: value
+        for name, value in options.items()
+        if value is not None and not name.startswith("ls_") and name != "stream_usage"
+    }
+    if "tools" in kept and not kept["tools"]:  # endpoints refuse an empty list
+        kept.pop("tools")
+        kept.pop("tool_choice", None)
+    return kept
+
+
 def wire_messages(messages: Sequence[BaseMessage]) -> list[Wire]:
     """Messages as the endpoint wants them; the same messages give the same bytes."""
     return [_message(message) for message in messages]
