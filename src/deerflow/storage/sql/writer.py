@@ -22,6 +22,9 @@ LINGER_SECONDS = 0.02
 POLL_SECONDS = 0.05
 """How often followers learn of what another process committed."""
 
+IDLE_PAGES, LAST_PAGES = 500, 20_000
+"""Free pages (4 KiB) that are given back to the disk at once, when idle and at the end."""
+
 
 class _Job:
     """A queued operation and its ticket."""
@@ -58,6 +61,7 @@ class Writer:
         self._go = self._finished = self._closing = False
         self._calling: asyncio.AbstractEventLoop | None = None
         self._timing: asyncio.AbstractEventLoop | None = None
+        self._reclaim = False
         self._stopped: StorageError | None = None
         self._foreign = self._version()
         self._thread = threading.Thread(target=self._main, name="deerflow-writer", daemon=True)
@@ -169,7 +173,7 @@ class Writer:
 
     def _turn(self) -> bool:
         with self._ready:
-            if not (self._go or self._closing):
+            if not (self._go or self._closing or self._reclaim):
                 self._ready.wait(POLL_SECONDS if self._hub.watched else None)
             jobs: list[_Job] = []
             if self._go or self._closing:
@@ -178,6 +182,8 @@ class Writer:
             closing = self._closing
         if jobs:
             self._run(jobs)
+        elif self._reclaim:
+            self._give_back(closing)
         elif closing:
             return False
         if self._hub.watched:
@@ -199,8 +205,19 @@ class Writer:
             self._rollback()
             self._resolve([(job.ticket, None, translated(error)) for job in jobs])
             return
+        self._reclaim = self._reclaim or bool(batch.deleted)
         self._hub.publish(batch)
         self._resolve(outcome)
+
+    def _give_back(self, closing: bool) -> None:
+        """Return pages of deleted threads to the disk, a few at a time while nothing else is to do."""
+        pages = LAST_PAGES if closing else IDLE_PAGES
+        try:
+            self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            left = self._connection.execute("PRAGMA freelist_count").fetchone()[0]
+        except DatabaseError:  # busy or full: the pages stay free for new rows
+            left = 0
+        self._reclaim = left > 0 and not closing
 
     def _transact(
         self, jobs: Sequence[_Job], batch: Batch
