@@ -38,8 +38,11 @@ _LOOP = (
     f"case $__df_kind in "
     f'restore) builtin eval "$__df_text" >/dev/null 2>&1 </dev/null;; '
     f"alone) builtin export {MARK}=$__df_call; "
-    f'builtin eval "$__df_text" >"@PIPES@/$__df_pipe" 2>&1 </dev/null {COMMANDS_FD}<&-; '
-    f'__df_code=$?; __df_kind=E; builtin eval "$__df_say";; '
+    # The shell's own output goes there too, so that what an exit trap prints is seen.
+    f'exec >"@PIPES@/$__df_pipe" 2>&1; '
+    f'builtin eval "$__df_text" </dev/null {COMMANDS_FD}<&-; '
+    f"__df_code=$?; exec >/dev/null 2>&1; "
+    f'__df_kind=E; builtin eval "$__df_say";; '
     f"fork) ( ( exec {COMMANDS_FD}<&-; __df_set=$-; set +e; builtin export {MARK}=$__df_call; "
     f"builtin printf 'P\\0%s\\0%s\\0' $__df_call $BASHPID >&{REPLIES_FD}; "
     f'( case $__df_set in *e*) set -e;; esac; builtin eval "$__df_text" ) '

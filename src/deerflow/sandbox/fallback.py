@@ -11,7 +11,7 @@ from deerflow.sandbox import seccomp, tree
 from deerflow.sandbox.bash_loop import KEEPER, loop
 from deerflow.sandbox.confine import Confinement, Mounts, Paths
 from deerflow.sandbox.limits import MIB, rlimits
-from deerflow.sandbox.paths import WORKSPACE
+from deerflow.sandbox.paths import SKILLS, WORKSPACE
 from deerflow.sandbox.site import CONTROL, Site, View, environment
 
 _READ: Final = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/proc")
@@ -29,6 +29,8 @@ _HOST_ETC: Final = (
     "/etc/group",
     "/etc/nsswitch.conf",
 )
+_OWN: Final = ("/mnt", "/opt", "/run")
+"""Empty but for the sandbox's own folders in its mount namespace."""
 _NAMES_ETC: Final = ("/etc/resolv.conf", "/etc/hosts")
 _DEVICES: Final = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
 _SHM_MB: Final = 64
@@ -42,9 +44,24 @@ def landlock_view(site: Site, *, mounts: bool) -> View:
 def host_view(site: Site) -> View:
     """Host paths, with the pairs that turn one kind into the other."""
     pairs = [(inside, str(host)) for host, inside, _ in site.folder_pairs()]
+    pairs.append((SKILLS, str(skills_folder(site))))
     hidden = [(inside, str(Path(host).resolve())) for inside, host in pairs]
     hidden += [(CONTROL, str(site.control)), ("/tmp", str(site.temp))]  # noqa: S108
     return View(pipes=str(site.control), alias=tuple(pairs), hidden=tuple(hidden))
+
+
+def skills_folder(site: Site) -> Path:
+    """Where links to the skill folders stand, so that /mnt/skills can be listed without mounts."""
+    return site.control.with_name("skills")
+
+
+def link_skills(site: Site) -> None:
+    """Make those links. Blocking."""
+    folder = skills_folder(site)
+    folder.mkdir()
+    for host, inside, _ in site.folder_pairs():
+        if inside.startswith(f"{SKILLS}/"):
+            (folder / inside.rpartition("/")[2]).symlink_to(host)
 
 
 def landlock_plan(site: Site, *, mounts: bool) -> Confinement:
@@ -62,7 +79,8 @@ def landlock_plan(site: Site, *, mounts: bool) -> Confinement:
     view = landlock_view(site, mounts=mounts)
     temp = "/tmp" if mounts else str(site.temp)  # noqa: S108
     write = [temp, *_DEVICES]
-    read = [*_READ, *(("/etc",) if mounts else _HOST_ETC + (_NAMES_ETC if site.network else ()))]
+    read = [*_READ, *(_OWN if mounts else (str(skills_folder(site)),))]
+    read += [*(("/etc",) if mounts else _HOST_ETC + (_NAMES_ETC if site.network else ()))]
     for host, inside, read_only in site.folder_pairs():
         (read if read_only else write).append(inside if mounts else str(host))
     sockets: seccomp.Sockets = "inet_only" if site.network else "none"

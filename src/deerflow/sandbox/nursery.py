@@ -81,6 +81,11 @@ class Nursery:
             raise SandboxError(_LOST, cure=_CURE) from error
         return cradle
 
+    @property
+    def pid(self) -> int:
+        """The launcher's pid, 0 while there is none."""
+        return self._process.pid if self._process is not None else 0
+
     def kill(self, cradle: Cradle) -> None:
         """Begin to end a tree; `cradle.gone` tells when it is done."""
         if not cradle.gone.is_set():

@@ -202,6 +202,8 @@ class Premises:
                 (Path(m.host_path), m.container_path, m.read_only) for m in self.config.mounts
             ),
         )
+        if level != "bwrap" and not mounts:
+            fallback.link_skills(site)
         view, plan = self._plan(site, level, mounts)
         ground = Ground(
             site=site,

@@ -272,7 +272,8 @@ class Shell:
             return call.verdict
         if code == FILE_LIMIT:
             return "disk"
-        return self._ground.group.struck() if code and self._ground.group is not None else None
+        struck = self._ground.group.struck() if self._ground.group is not None else None
+        return struck if code or struck == "memory" else None  # a refused fork may be tried again
 
 
 async def _happens(event: asyncio.Event, seconds: float) -> bool:

@@ -79,7 +79,7 @@ class View:
 
     def inward(self, text: str) -> str:
         """Text of a command with virtual paths turned into what the inside sees."""
-        for virtual, host in self.alias:
+        for virtual, host in sorted(self.alias, key=lambda pair: -len(pair[0])):
             text = re.sub(rf"(?<![\w.-]){re.escape(virtual)}(?![\w.-])", lambda _, h=host: h, text)
         return text
 
