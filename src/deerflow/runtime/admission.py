@@ -1,8 +1,9 @@
-"""Admission of runs: everything is checked before anything is written; a resume picks up where the log ends."""
+"""Admission: all is checked before anything is written; a resume goes on where the log ends."""
 
 from __future__ import annotations
 
 import asyncio
+import posixpath
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from langchain_core.messages import HumanMessage
 from langgraph.graph.state import CompiledStateGraph
 
 from deerflow.agent.context import RunContext
-from deerflow.agent.deliverables import requested_files
+from deerflow.agent.deliverables import OUTPUTS, requested_files
 from deerflow.config.schema import AppConfig
 from deerflow.errors import NotFoundError, UsageError
 from deerflow.models.protocol import Catalog
@@ -26,6 +27,9 @@ from deerflow.storage.protocol import RunRow, Storage, ThreadRow
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Folders = Callable[[str, str], ThreadFolders]
+
+MAX_ID = 255
+"""Characters of a thread id at most."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,11 +92,8 @@ class Admission:
             StorageError: the database or the uploads folder cannot be written.
         """
         parts = self._parts
-        if not request.task.strip():
-            raise UsageError("The task is empty.", cure='Say what to do: deerflow run "TASK".')
+        await check_request(request, parts.config, parts.catalog)
         model = request.model or parts.catalog.default
-        parts.catalog.spec(model)
-        await asyncio.to_thread(check_uploads, request.uploads, parts.config.uploads)
         thread = await parts.storage.threads.ensure(
             request.user_id, request.thread_id or uuid.uuid4().hex
         )
@@ -101,7 +102,7 @@ class Admission:
         existing = await asyncio.to_thread(_names_in, folders)
         names = [path.name for path in request.uploads]
         expect = tuple(
-            dict.fromkeys([*request.expect, *requested_files(request.task, {*existing, *names})])
+            dict.fromkeys([*expected(request), *requested_files(request.task, {*existing, *names})])
         )
         context = self._context(thread, run_id, folders, request, model, expect)
         settings = {
@@ -139,14 +140,16 @@ class Admission:
             ConflictError: a living process executes it.
         """
         parts = self._parts
-        if request.task.strip():
-            raise UsageError("--resume continues the last task.", cure="Leave the task away.")
+        await check_request(request, parts.config, parts.catalog)
         thread = await parts.storage.threads.get(request.user_id, request.thread_id or "")
         if thread is None:
-            raise NotFoundError(f"There is no thread {request.thread_id!r} here.")
+            raise no_thread(request.thread_id)
         rows = await parts.storage.threads.runs(thread.thread_key, limit=1)
         if not rows or rows[0].status == "success":
-            raise UsageError("Nothing to resume: the thread's last run is finished.")
+            raise UsageError(
+                "Nothing to resume: the thread's last run is finished.",
+                cure="Give the thread a new task.",
+            )
         row = rows[0]
         model = request.model or str(row.config.get("model") or parts.catalog.default)
         parts.catalog.spec(model)
@@ -172,7 +175,7 @@ class Admission:
     async def _resume_input(
         self, thread: ThreadRow, row: RunRow, context: RunContext
     ) -> dict[str, Any] | None:
-        """None when the checkpoint holds the run's input, else the input (killed before the first checkpoint)."""
+        """None when the checkpoint holds the run's input, else the input (killed too early)."""
         graph = await self._parts.agent(context.model_name, context.plan)
         state = await graph.aget_state({"configurable": {"thread_id": thread.thread_key}})
         messages = state.values.get("messages", ())
@@ -211,6 +214,71 @@ class Admission:
             plan=request.plan,
             max_turns=request.max_turns or self._parts.config.max_turns,
         )
+
+
+async def check_request(request: RunRequest, config: AppConfig, catalog: Catalog) -> None:
+    """Refuse what can be refused before anything is written or opened.
+
+    Raises:
+        UsageError: empty task, bad upload, thread id, deliverable or number, or what a resume
+            cannot take.
+        NotFoundError: unknown model.
+    """
+    name = request.thread_id
+    if name is not None and (not name.strip() or len(name) > MAX_ID or not name.isprintable()):
+        raise UsageError(
+            f"A thread id has 1 to {MAX_ID} printable characters.",
+            cure="Leave it away to start a new thread.",
+        )
+    if request.max_turns is not None and request.max_turns < 1:
+        raise UsageError("A run needs at least one model turn.", cure="Raise max_turns.")
+    if request.resume:
+        _check_resume(request)
+    elif not request.task.strip():
+        raise UsageError("The task is empty.", cure='Say what to do: deerflow run "TASK".')
+    expected(request)
+    if not request.resume or request.model:
+        catalog.spec(request.model or catalog.default)
+    await asyncio.to_thread(check_uploads, request.uploads, config.uploads)
+
+
+def _check_resume(request: RunRequest) -> None:
+    if request.task.strip() or request.uploads or request.expect or request.plan:
+        raise UsageError(
+            "A resume continues the last task as it was asked: it takes no task, upload, "
+            "expected file or plan.",
+            cure="Leave them away, or give the thread a new task.",
+        )
+    if request.thread_id is None:
+        raise UsageError(
+            "A resume needs the thread.", cure="`deerflow threads list` shows the threads."
+        )
+
+
+def no_thread(thread_id: str | None) -> NotFoundError:
+    """The one way to say that a thread does not exist or is someone else's."""
+    return NotFoundError(
+        f"There is no thread {thread_id!r} here.",
+        cure="`deerflow threads list` shows the threads of this home.",
+    )
+
+
+def expected(request: RunRequest) -> tuple[str, ...]:
+    """Names below outputs that the caller expects.
+
+    Raises:
+        UsageError: a name that is empty or leaves outputs.
+    """
+    names: list[str] = []
+    for given in request.expect:
+        name = posixpath.normpath(given.removeprefix(OUTPUTS)) if given.strip() else ""
+        outside = name in ("", ".", "..") or name.startswith(("/", "../"))
+        if outside or not name.isprintable():
+            raise UsageError(
+                f"{given!r} is no file below outputs.", cure="Give a name like report.md."
+            )
+        names.append(name)
+    return tuple(names)
 
 
 def _input(context: RunContext, task: str) -> dict[str, Any]:

@@ -18,7 +18,7 @@ def check_uploads(paths: Sequence[Path], limits: UploadsConfig) -> None:
     """Refuse before anything is written.
 
     Raises:
-        UsageError: missing, unreadable, not a file, too many or too large; all problems in one message.
+        UsageError: missing, unreadable, not a file, too many or too large; all in one message.
     """
     problems: list[str] = []
     total = 0
@@ -80,7 +80,7 @@ def copy_uploads(paths: Sequence[Path], folder: Path) -> list[str]:
 
 
 def safe_name(name: str) -> str:
-    """A file name without separators, control characters and leading dots; letters of all scripts stay."""
+    """A name without separators, control characters and leading dots; all scripts stay."""
     clean = "".join(
         "_" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") or c in '/\\:*?"<>|' else c
         for c in unicodedata.normalize("NFC", name)

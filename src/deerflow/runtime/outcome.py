@@ -1,4 +1,4 @@
-"""Reads the end of a run off the thread state: what was answered, delivered, asked or left undone."""
+"""Reads the end of a run off the state: what was answered, delivered, asked or left undone."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def outcome_of(messages: Sequence[AnyMessage], outputs: Path, expect: Sequence[s
 
 
 def scan_outputs(outputs: Path) -> dict[str, tuple[int, int]]:
-    """Regular files below outputs: relative name → (size, mtime in ns). Links and hidden files are left out."""
+    """Regular files below outputs: name → (size, mtime in ns); no links, no hidden files."""
     found: dict[str, tuple[int, int]] = {}
     for folder, folders, names in os.walk(outputs):
         folders[:] = [name for name in folders if not name.startswith(".")]

@@ -1,6 +1,6 @@
 """Runs of this process: admission, execution, cancellation, resume, and the end that always comes.
 
-The graph knows nothing of run rows; this module opens the row, drives the graph, and closes both in `finally`.
+The graph knows nothing of run rows; this module drives it, and closes row and log in any case.
 """
 
 from __future__ import annotations
@@ -11,12 +11,13 @@ import logging
 import shutil
 import time
 import uuid
-from collections.abc import AsyncIterator
-from typing import Any, cast
+from collections.abc import AsyncIterator, Coroutine
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 from deerflow.agent.build import graph_steps
 from deerflow.agent.context import RunContext
-from deerflow.errors import ConflictError, DeerFlowError
+from deerflow.errors import ConflictError, DeerFlowError, UsageError
 from deerflow.events import Event, RunStatus
 from deerflow.runtime.admission import Admission, Folders, Graph, Job, RunParts
 from deerflow.runtime.intake import copy_uploads
@@ -26,6 +27,8 @@ from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import Delta, Storage, ThreadRow
 
 logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 
 class RunHandle:
@@ -44,12 +47,31 @@ class RunHandle:
         self._task = task
 
     async def events(self) -> AsyncIterator[Event]:
-        """Committed events of this run in order, ending with `run_ended`."""
-        async for event in self._storage.events.follow(self._key, after=self._first):
+        """Committed events of this run in order, ending with `run_ended`.
+
+        They end without it when the run's end could not be written; `result` then raises.
+        """
+        follower = aiter(self._storage.events.follow(self._key, after=self._first))
+        seen = self._first
+        while True:
+            coming = asyncio.ensure_future(anext(follower))
+            try:
+                await asyncio.wait({coming, self._execution()}, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                over = not coming.done()
+                if over:
+                    coming.cancel()
+            if over:
+                break
+            event = coming.result()
+            seen = event.seq
             if event.run_id == self.run_id:
                 yield event
                 if event.type == "run_ended":
                     return
+        for event in await self._storage.events.read(self._key, after=seen):
+            if event.run_id == self.run_id:
+                yield event
 
     async def deltas(self) -> AsyncIterator[Delta]:
         """Pieces of messages as they are committed; endless, to be cancelled by the reader."""
@@ -59,8 +81,12 @@ class RunHandle:
 
     async def result(self) -> RunResult:
         """The end of the run. Cancelling the waiter does not cancel the run."""
-        assert self._task is not None
-        return await asyncio.shield(self._task)
+        return await asyncio.shield(self._execution())
+
+    def _execution(self) -> asyncio.Task[RunResult]:
+        if self._task is None:
+            raise UsageError("The run has not been started.")
+        return self._task
 
     def cancel(self) -> None:
         """Stop: model stream, tools and sandbox end; everything so far is saved."""
@@ -111,27 +137,24 @@ class Runs:
         parts = self._parts
         return await remove_thread(parts.storage, parts.folders, user_id, thread_id)
 
-    # ---- execution -------------------------------------------------------------------------------------------
-
     async def _execute(self, job: Job) -> RunResult:
-        """Drive the graph to its end. This is the runtime's edge: every error becomes the end of a run."""
+        """Drive the graph. This is the runtime's edge: every error becomes the end of a run."""
         context = job.context
         try:
-            result = await self._drive(job)
+            end = await self._drive(job)
         except asyncio.CancelledError:
-            result = await self._close(job, "cancelled", None)
+            end = _End("cancelled")
         except DeerFlowError as error:
-            result = await self._close(job, "error", None, error=error)
+            end = _End("error", error=error)
         except Exception:
             logger.exception("run %s failed", context.run_id)
-            result = await self._close(
-                job, "error", None, error=DeerFlowError("The run failed by an internal error.")
-            )
+            end = _End("error", error=DeerFlowError("The run failed by an internal error."))
+        try:
+            return await _unbroken(self._close(job, end))
         finally:
-            await self._parts.provider.release(context.thread_key)
-        return result
+            await _unbroken(self._parts.provider.release(context.thread_key))
 
-    async def _drive(self, job: Job) -> RunResult:
+    async def _drive(self, job: Job) -> _End:
         context = job.context
         if job.uploads:
             await asyncio.to_thread(copy_uploads, job.uploads, context.folders.uploads)
@@ -162,37 +185,26 @@ class Runs:
         if outcome.kind == "waiting_for_human" and state.next:
             status = "interrupted"
         presented = state.values.get("artifacts", ())
-        return await self._close(
-            job, status, outcome, answer=answer_of(messages), presented=tuple(presented)
-        )
+        return _End(status, outcome, answer_of(messages), tuple(presented))
 
     @staticmethod
     async def _cwd(graph: Graph, config: Any, context: RunContext) -> str:
         state = await graph.aget_state(config)
         return str(state.values.get("sandbox", {}).get("cwd", {}).get(context.agent, ""))
 
-    async def _close(
-        self,
-        job: Job,
-        status: RunStatus,
-        outcome: Outcome | None,
-        *,
-        answer: str = "",
-        presented: tuple[str, ...] = (),
-        error: DeerFlowError | None = None,
-    ) -> RunResult:
+    async def _close(self, job: Job, end: _End) -> RunResult:
         """Write the end of the run, event and row together, and read back what was delivered."""
-        context = job.context
+        context, error = job.context, end.error
         artifacts = await asyncio.to_thread(
-            artifacts_of, context.folders.outputs, presented, job.before
+            artifacts_of, context.folders.outputs, end.presented, job.before
         )
         problem = None
         if error is not None:
             problem = {"code": error.code, "message": error.message, "cure": error.cure}
         usage = self._parts.usage(context)
         ended: dict[str, Any] = {
-            "status": status,
-            "outcome": outcome.to_dict() if outcome else None,
+            "status": end.status,
+            "outcome": end.outcome.to_dict() if end.outcome else None,
             "usage": usage,
             "error": problem,
             "artifacts": [a.path for a in artifacts],
@@ -202,7 +214,7 @@ class Runs:
             context.emit("artifacts", {"artifacts": [a.path for a in artifacts]})
         ended_row = self._parts.storage.threads.end_run(
             context.run_id,
-            status=status,
+            status=end.status,
             outcome=ended["outcome"],
             error=problem,
             usage=usage,
@@ -213,13 +225,33 @@ class Runs:
         return RunResult(
             run_id=context.run_id,
             thread_id=context.thread_id,
-            status=status,
-            outcome=outcome,
-            answer=answer,
+            status=end.status,
+            outcome=end.outcome,
+            answer=end.answer,
             artifacts=artifacts,
             usage=usage,
             error=problem,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _End:
+    """What `_drive` came to: status, outcome, answer, presented files, error."""
+
+    status: RunStatus
+    outcome: Outcome | None = None
+    answer: str = ""
+    presented: tuple[str, ...] = ()
+    error: DeerFlowError | None = None
+
+
+async def _unbroken(work: Coroutine[Any, Any, T]) -> T:
+    """Finish even when cancelled meanwhile: the end of a run is written once and whole."""
+    task = asyncio.create_task(work)
+    while not task.done():
+        with contextlib.suppress(asyncio.CancelledError):
+            await asyncio.wait({task})
+    return task.result()
 
 
 async def remove_thread(storage: Storage, folders: Folders, user_id: str, thread_id: str) -> bool:

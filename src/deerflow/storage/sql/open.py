@@ -21,7 +21,8 @@ async def open_storage(config: DatabaseConfig, home: Path) -> Storage:
 
     Args:
         config: section `database`.
-        home: DEER_FLOW_HOME; the file is `data/deerflow.db` below it unless `sqlite_dir` says otherwise.
+        home: DEER_FLOW_HOME; the file is `data/deerflow.db` below it unless `sqlite_dir` says
+            otherwise.
 
     Raises:
         StorageError: the folder or the file cannot be used, or a newer version wrote it.
@@ -32,8 +33,13 @@ async def open_storage(config: DatabaseConfig, home: Path) -> Storage:
         raise StorageError(
             "This version has no PostgreSQL storage.", cure="Set database.backend to sqlite."
         )
+    return await asyncio.to_thread(_open, database_file(config, home).parent)
+
+
+def database_file(config: DatabaseConfig, home: Path) -> Path:
+    """Where the SQLite file is, or will be."""
     folder = Path(config.sqlite_dir) if config.sqlite_dir else home / FOLDER
-    return await asyncio.to_thread(_open, folder)
+    return folder / FILE
 
 
 def _open(folder: Path) -> SqliteStorage:
