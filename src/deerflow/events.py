@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 EventType = Literal[
-    "run_started",  # {input, model, resumed}
-    "message",  # {message}: a finished human, ai or tool message as LangChain's message dict
-    "model_started",  # {turn, model}
+    "run_started",  # {input, resumed, model, plan?, max_turns?, expect?}
+    "message",  # {message}: a finished human, ai or tool message, see `agent.record.shown`
+    "model_started",  # {turn, message_id}
     "model_completed",  # {turn, model, message_id, usage, finish_reason, replayed}
-    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id}
+    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id?}
     "tool_started",  # {tool_call_id, name, args}
-    "tool_completed",  # {tool_call_id, name, status, replayed, seconds}
-    "audit",  # {tool, target, sha256, verdict}
+    "tool_completed",  # {tool_call_id, name, status}
+    "audit",  # {user_id, agent, tool_call_id, tool, target, sha256, verdict}
     "todos",  # {todos}
     "artifacts",  # {artifacts}: virtual paths, in order
     "title",  # {title}
     "question",  # {question, options, context}: a clarification
-    "guard",  # {rule, used, limit, message, detail, action}: a limit warned, refused or stopped
+    "guard",  # {rule, used, limit, message, detail?, action?}: a limit warned, refused or stopped
     "notice",  # {message}: something the user should see
-    "run_ended",  # {status, outcome, usage, error, artifacts}
+    "run_ended",  # {status, outcome, usage, error, artifacts, at}
 ]
 
 
@@ -38,7 +38,8 @@ class Event:
         run_id: the run that wrote it.
         thread_id: the client's thread id.
         created_at: UTC seconds since the epoch, from the writer's clock.
-        payload: JSON object; its fields are listed beside each type above.
+        payload: JSON object; its fields are listed beside each type above, with "?" those that
+            may be absent.
     """
 
     seq: int

@@ -1,0 +1,139 @@
+"""The prompt: byte-stable, small, and kept as golden files with the whole first request."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from langchain_core.utils.function_calling import convert_to_openai_tool
+
+from deerflow.agent.prompt import PromptFacts, apply_prompt_template
+from deerflow.config.schema import AppConfig
+from deerflow.lead import COMPACT_TOOLS
+from deerflow.models.grammar import Tool, instructions
+from deerflow.runtime.request import RunRequest
+from deerflow.tools.registry import builtin_tools
+from deerflow.wiring import open_harness
+from fakes.harness import loaded
+from fakes.openai_endpoint import OpenAIEndpoint, Received, Turn
+
+BODY, SYSTEM, SCHEMAS, COMPACT = 8_000, 3_500, 4_000, 1_500
+PACKAGES = "sympy, numpy, pandas, matplotlib, openpyxl, python-docx, python-pptx, pypdf, pillow"
+PYTHON = f"Python 3.11 with {PACKAGES}"
+TASK = "What do deer eat?"
+DATE = re.compile(r"\w+day, \d{4}-\d{2}-\d{2}")
+
+Golden = Callable[[str, str], None]
+
+
+async def requests(home: Path, *tasks: str) -> list[Received]:
+    """What the wire sees of a thread with one answered turn per task."""
+    async with OpenAIEndpoint(default=Turn(text="Done.")) as endpoint:
+        config = AppConfig.model_validate(
+            {
+                "models": [
+                    {
+                        "name": "m",
+                        "model": "openai:gpt",
+                        "base_url": endpoint.base_url,
+                        "api_key": "k",
+                    }
+                ],
+                "database": {"backend": "memory"},
+                "sandbox": {"use": "memory"},
+            }
+        )
+        async with open_harness(loaded(config, home), {}) as harness:
+            for task in tasks:
+                handle = await harness.runs.start(RunRequest(task=task, thread_id="t"))
+                assert (await handle.result()).status == "success"
+        return list(endpoint.requests)
+
+
+def compact_text() -> str:
+    """System text and tools as the embedded model is told of them."""
+    tools = [
+        Tool.from_openai(convert_to_openai_tool(tool))
+        for tool in builtin_tools()
+        if tool.name in COMPACT_TOOLS
+    ]
+    return "\n\n".join(
+        (apply_prompt_template(PromptFacts(compact=True)), instructions(tools, may_answer=True))
+    )
+
+
+def test_the_prompt_is_the_golden_file(golden: Golden) -> None:
+    full = apply_prompt_template(PromptFacts(sandbox_python=PYTHON))
+    golden("system_prompt.md", f"# Full\n\n{full}\n\n# Compact\n\n{compact_text()}\n")
+
+
+def test_the_prompt_is_small() -> None:
+    assert len(apply_prompt_template(PromptFacts(sandbox_python=PYTHON))) <= SYSTEM
+    assert len(compact_text()) <= COMPACT
+
+
+@pytest.mark.parametrize(
+    "facts",
+    [
+        PromptFacts(),
+        PromptFacts(compact=True, instructions="Be brief."),
+        PromptFacts(network=("example.org", "example.com"), agent_name="Ada", instructions="X"),
+    ],
+)
+def test_the_same_facts_give_the_same_bytes(facts: PromptFacts) -> None:
+    assert apply_prompt_template(facts).encode() == apply_prompt_template(facts).encode()
+
+
+@pytest.mark.parametrize(
+    ("facts", "shown"),
+    [
+        (PromptFacts(network="deny"), "with no network"),
+        (PromptFacts(network="allow"), "with network access;"),
+        (PromptFacts(network=("a.org", "b.org")), "network access to a.org, b.org only"),
+        (PromptFacts(sandbox_python=PYTHON), PYTHON),
+        (PromptFacts(agent_name="Ada"), "You are Ada,"),
+        (PromptFacts(instructions="Be brief."), "## Instructions\nBe brief."),
+        (PromptFacts(compact=True, instructions="Be brief."), "\n\nBe brief."),
+    ],
+)
+def test_each_fact_is_told(facts: PromptFacts, shown: str) -> None:
+    assert shown in apply_prompt_template(facts)
+    assert shown not in apply_prompt_template(PromptFacts(network=()))
+
+
+async def test_the_first_request_is_the_golden_file_and_small(
+    tmp_path: Path, golden: Golden
+) -> None:
+    (first,) = await requests(tmp_path, TASK)
+    assert len(first.raw) <= BODY
+    assert (
+        len(json.dumps(first.body["tools"], ensure_ascii=False, separators=(",", ":"))) <= SCHEMAS
+    )
+    assert first.messages[0]["role"] == "system"
+    assert len(first.messages[0]["content"]) <= SYSTEM
+    text = json.dumps(first.body, indent=1, ensure_ascii=False)
+    golden("first_request.json", DATE.sub("DATE", text) + "\n")
+
+
+async def test_a_later_turn_begins_with_the_bytes_of_the_first(tmp_path: Path) -> None:
+    """Providers cache by prefix: system text, tools and earlier messages must not move."""
+    first, second = await requests(tmp_path, TASK, "And elks?")
+    assert _bytes(second.body["tools"]) == _bytes(first.body["tools"])
+    sent = len(first.messages)
+    assert _bytes(second.messages[:sent]) == _bytes(first.messages)
+    assert list(second.body) == list(first.body)
+    assert second.messages[sent]["role"] == "assistant"
+
+
+async def test_another_home_gets_the_same_bytes(tmp_path: Path) -> None:
+    (one,) = await requests(tmp_path / "one", TASK)
+    (other,) = await requests(tmp_path / "other", TASK)
+    assert DATE.sub("DATE", one.raw.decode()) == DATE.sub("DATE", other.raw.decode())
+
+
+def _bytes(value: Any) -> bytes:
+    return json.dumps(value, ensure_ascii=False).encode()
