@@ -142,7 +142,7 @@ async def test_crlf_and_byte_order_marks_survive(run: ToolRun) -> None:
 async def test_append(run: ToolRun) -> None:
     await run("write_file", path="f", content="a", append=True)
     assert await run("write_file", path="f", content="b\n", append=True) == (
-        f"Appended 1 lines; {WORK}/f has 3 bytes."
+        f"Appended 1 line; {WORK}/f has 3 bytes."
     )
     await run("write_file", path="f", content="---\n", append=None)
     await run("write_file", path="f", content="---\n", append=True)

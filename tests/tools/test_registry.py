@@ -165,7 +165,7 @@ async def test_they_run_in_langgraphs_own_tool_node(tmp_path: Any) -> None:
         context=run.context,
     )
     assert [message.content for message in state["messages"][1:]] == [
-        "Wrote 1 lines; /mnt/user-data/workspace/f has 1 bytes.",
+        "Wrote 1 line; /mnt/user-data/workspace/f has 1 bytes.",
         "hi",
     ]
     assert list(state["files_read"]) == ["/mnt/user-data/workspace/f"]

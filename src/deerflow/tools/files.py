@@ -131,7 +131,8 @@ async def write_file(path: str, content: str, runtime: Runtime, append: bool = F
     written = await sandbox.write(target, data, expect_sha256=expected)
     lines = content.count("\n") + (not content.endswith("\n") and content != "")
     done = "Appended" if append and info is not None else "Wrote"
-    text = f"{done} {lines:,} lines; {written.path} has {len(data):,} bytes.{notes}"
+    unit = "line" if lines == 1 else "lines"
+    text = f"{done} {lines:,} {unit}; {written.path} has {len(data):,} bytes.{notes}"
     return answer("write_file", runtime, text, _read_now(written.path, data))
 
 
