@@ -1,10 +1,10 @@
-"""How many bytes and how much CPU a conversation costs in the storage: the growth cases of the design, printed.
+"""Prints what a conversation costs in the storage: bytes and CPU of the growth cases.
 
     python bench/storage_growth.py            # every case
     python bench/storage_growth.py tools10    # one of them
 
-The agent is LangChain's `create_agent` with the state of the product and a scripted model; one middleware writes
-the events and journal rows that a run of the product writes.
+The agent is LangChain's `create_agent` with the state of the product and a scripted model; one
+middleware writes the events and journal rows that a run of the product writes.
 """
 
 from __future__ import annotations
@@ -33,9 +33,7 @@ from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
 
 CHANCE = random.Random(7)
-WORDS = [
-    "".join(CHANCE.choices("etaoinshrdlucmfw", k=CHANCE.randint(2, 9))) for _ in range(3000)
-]
+WORDS = ["".join(CHANCE.choices("etaoinshrdlucmfw", k=CHANCE.randint(2, 9))) for _ in range(3000)]
 
 
 def prose(size: int) -> str:
@@ -48,7 +46,7 @@ def prose(size: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A conversation: turns, tool rounds per turn, characters of question, result and answer, images."""
+    """A conversation: turns, tool rounds per turn, sizes in characters, images."""
 
     name: str
     turns: int

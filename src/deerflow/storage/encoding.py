@@ -1,4 +1,4 @@
-"""JSON as it is stored: compact, compressed when that pays, and never stopped by a lone surrogate."""
+"""JSON as it is stored: compressed when that pays, never stopped by a lone surrogate."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Followers of a log: what is committed reaches every reader in order, and no reader slows the writer."""
+"""Followers of a log: each gets what is committed in order, none slows the writer."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class _Follower:
 
 
 class EventFollower(_Follower):
-    """Events of one thread with seq > after, once each, in order; ends only with the thread or the storage.
+    """Events of one thread with seq > after, once each; ends with the thread or the storage.
 
     Args:
         read: gives committed events after a seq, at most PAGE.
@@ -129,7 +129,7 @@ class Dropped:
 
 
 class DeltaFollower(_Follower):
-    """Deltas of one thread as they are committed; pieces join when the reader is slow, none is lost."""
+    """Deltas of one thread as they are committed; pieces join when the reader is slow."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -186,7 +186,7 @@ class Committed(Protocol):
 
 
 class Hub:
-    """The followers of this process, by thread key. They are held weakly: dropping one is enough."""
+    """The followers of this process by thread key, held weakly: dropping one is enough."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()

@@ -16,6 +16,8 @@ from deerflow.storage.ticket import Ticket, failed_ticket
 
 @dataclass(slots=True)
 class Commit:
+    """What followers hear of a write."""
+
     events: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
     deltas: dict[str, list[Delta | Dropped]] = field(
         default_factory=dict[str, list[Delta | Dropped]]

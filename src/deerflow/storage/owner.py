@@ -9,7 +9,8 @@ from pathlib import Path
 def owner_of(pid: int) -> str:
     """`pid:starttime:bootid` of a process of this machine, "" when it does not exist.
 
-    starttime is field 22 of /proc/<pid>/stat (clock ticks since boot, proc(5)); without /proc it is 0.
+    starttime is field 22 of /proc/<pid>/stat (clock ticks since boot, proc(5)); without /proc it
+    is 0.
     """
     try:
         stat = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8", errors="replace")

@@ -1,7 +1,8 @@
 """The seam of storage: threads, runs, event log, deltas, journal, blobs, and the checkpoint saver.
 
-One `Storage` per process. Everything that a step writes (checkpoint, its events, its journal rows) goes through one
-writer and becomes durable in one transaction, in the order in which it was submitted.
+One `Storage` per process. Everything that a step writes (checkpoint, its events, its journal
+rows) goes through one writer and becomes durable in one transaction, in the order in which it was
+submitted.
 """
 
 from __future__ import annotations
@@ -164,7 +165,7 @@ class Delta:
 
 @runtime_checkable
 class DeltaLog(Protocol):
-    """Token deltas (decision 6): committed before they are shown, dropped when the message is an event."""
+    """Token deltas: committed before they are shown, dropped when the message is an event."""
 
     def append(self, thread_key: str, delta: Delta) -> Awaitable[None]:
         """Queue; committed at most 20 ms later, a message's first delta at once."""
@@ -263,7 +264,7 @@ class Threads(Protocol):
         ...
 
     async def active_run(self, thread_key: str) -> RunRow | None:
-        """The run of the thread that has not ended; `owner.is_alive` tells whether it is executed."""
+        """The thread's run that has not ended; `owner.is_alive` tells whether it is executed."""
         ...
 
     async def abandon_run(self, run_id: str) -> None:
@@ -273,7 +274,7 @@ class Threads(Protocol):
 
 @runtime_checkable
 class Blobs(Protocol):
-    """Content-addressed bytes per user with reference rows; the last reference takes the blob along."""
+    """Content-addressed bytes per user; the last reference takes the blob along."""
 
     async def put(self, user_id: str, thread_key: str, data: bytes, media_type: str) -> str:
         """Store once per user and add the thread's reference. Returns the sha256 hex digest."""

@@ -15,7 +15,8 @@ T = TypeVar("T")
 class Ticket(Generic[T]):
     """A write that was queued in order; awaiting it gives the committed result.
 
-    A ticket that nobody awaits is not an error and warns about nothing: a failure is then kept by the queue and
+    A ticket that nobody awaits is not an error and warns about nothing: a failure is then kept by
+        the queue and
     raised by the next checkpoint of the thread, or by `flush`.
 
     Attributes:

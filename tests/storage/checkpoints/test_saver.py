@@ -1,4 +1,4 @@
-"""DeltaSaver under LangGraph: the same states as a saver that stores everything, whatever happens to the thread."""
+"""DeltaSaver gives the same states as a saver that stores everything, whatever happens."""
 
 import random
 import uuid

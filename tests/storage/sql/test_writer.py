@@ -1,4 +1,4 @@
-"""The writer: order, groups, and what a failure does to its neighbours and to the next checkpoint."""
+"""The writer: order, groups, and what a failure does to neighbours and checkpoints."""
 
 import asyncio
 import gc
@@ -184,7 +184,7 @@ async def test_a_full_or_read_only_disk_fails_every_waiter_and_half_writes_nothi
     path: Path, setting: str, undo: str, message: str
 ) -> None:
     storage = SqliteStorage(path)
-    writer = storage._writer  # pyright: ignore
+    writer = storage._writer  # pyright: ignore[reportPrivateUsage]
     thread = await storage.threads.ensure("ann", "t1")
     key = thread.thread_key
     await writer.submit(pragma(setting))
@@ -199,7 +199,7 @@ async def test_a_full_or_read_only_disk_fails_every_waiter_and_half_writes_nothi
     storage.events.append(key, "r1", "notice", big)
     with pytest.raises(StorageError, match=message):
         await storage.flush()
-    writer._connection.execute(f"PRAGMA {undo}")  # pyright: ignore
+    writer._connection.execute(f"PRAGMA {undo}")  # pyright: ignore[reportPrivateUsage]
 
     failed = [result for result in results if isinstance(result, StorageError)]
     assert any(message in str(error) for error in failed)
@@ -214,9 +214,9 @@ async def test_a_damaged_file_is_told_in_clear_words(path: Path) -> None:
     storage = SqliteStorage(path)
     await storage.threads.ensure("ann", "t1")
     await storage.close()
-    content = bytearray(path.read_bytes())
-    content[100:2000] = b"\xff" * 1900
-    path.write_bytes(content)
+    with path.open("r+b") as file:  # a small file of the test
+        file.seek(100)
+        file.write(b"\xff" * 1900)
 
     with pytest.raises(StorageError, match="damaged|not an SQLite"):
         prepare(path)

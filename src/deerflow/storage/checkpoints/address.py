@@ -1,4 +1,4 @@
-"""Where a checkpoint is: thread key, namespace and id, read from and written to a runnable config."""
+"""Where a checkpoint is: thread key, namespace and id, in and out of a runnable config."""
 
 from __future__ import annotations
 

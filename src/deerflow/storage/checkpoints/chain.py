@@ -1,7 +1,9 @@
-"""What this process knows of a thread's newest checkpoint, so that loading it again does not read its history.
+"""What this process knows of a thread's newest checkpoint, to load it without its history.
 
-A chain is only believed for the checkpoint id that it was built for: ids are unique and ancestors do not change, so
-another process that went on in between is noticed by the id that `aget_tuple` reads from the database.
+A chain is only believed for the checkpoint id that it was built for: ids are unique and ancestors
+    do not change, so
+another process that went on in between is noticed by the id that `aget_tuple` reads from the
+database.
 """
 
 from __future__ import annotations
@@ -23,7 +25,7 @@ from langgraph.types import Overwrite
 from deerflow.storage.checkpoints.serde import DeltaSnapshot
 
 CHAINS = 64
-"""Threads kept; a chain holds the messages of its thread (one conversation of 100 turns is about 0.5 MB)."""
+"""Threads kept; a chain holds the messages of its thread (100 turns are about 0.5 MB)."""
 
 COUNTERS = "counters_since_delta_snapshot"
 
@@ -50,7 +52,7 @@ def in_order(writes: Iterable[Write]) -> list[Write]:
 
 
 def merged(old: Iterable[Write], new: Iterable[Write]) -> dict[tuple[str, int], Write]:
-    """Both by (task, index): a regular write stays as it was first stored, a special one is replaced."""
+    """Both by (task, index): a regular write stays as first stored, a special one is replaced."""
     found = {(write.task_id, write.index): write for write in old}
     for write in new:
         key = (write.task_id, write.index)
@@ -60,7 +62,7 @@ def merged(old: Iterable[Write], new: Iterable[Write]) -> dict[tuple[str, int], 
 
 
 def numbered(writes: Sequence[tuple[str, Any]], task_id: str, path: str) -> list[Write]:
-    """Writes of a task with their index: the position, or LangGraph's number for special channels."""
+    """Writes of a task with their index: position, or LangGraph's number of special ones."""
     return [
         Write(path, task_id, WRITES_IDX_MAP.get(channel, index), channel, value)
         for index, (channel, value) in enumerate(writes)
@@ -115,8 +117,9 @@ class Chain:
     def thinnable(self, channel: str, metadata: CheckpointMetadata) -> bool:
         """Whether the next checkpoint's snapshot says nothing that head and its writes do not say.
 
-        LangGraph forces a snapshot where replaying the stored writes would give something else (a branch, a resume
-        over foreign writes, an Overwrite, the first input); such a snapshot must never be dropped.
+        LangGraph forces a snapshot where replaying the stored writes would give something else (a
+        branch, a resume over foreign writes, an Overwrite, the first input); such a snapshot must
+        never be dropped.
         """
         writes = [write for write in self.pending.values() if write.channel == channel]
         return (
@@ -165,7 +168,7 @@ class Chain:
 
 
 def _shallow(value: Any) -> Any:
-    """A copy whose change leaves the original alone; messages themselves are never changed in place."""
+    """A copy whose change leaves the original alone; messages are never changed in place."""
     return cast("list[Any]", value)[:] if isinstance(value, list) else value
 
 

@@ -1,4 +1,4 @@
-"""The checkpoint saver of the in-memory storage: LangGraph's own, with integer versions and what it lacks."""
+"""Checkpoints in memory: LangGraph's own saver, with integer versions and what it lacks."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ class MemorySaver(BaseCheckpointSaver[int]):
         self._inner.delete_thread(thread_id)
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """See BaseCheckpointSaver. The newest checkpoint of a thread keeps the ancestors that its deltas need."""
+        """See BaseCheckpointSaver. Ancestors that other checkpoints' deltas need stay."""
         for thread_id in list(self._inner.storage):
             for ns in list(self._inner.storage[thread_id]):
                 self._drop(

@@ -23,7 +23,7 @@ _TABLES = {
 
 
 def needed_by(connection: Connection, rows: Rows, at: Address, row: Row) -> set[str]:
-    """Ids that a checkpoint cannot do without: its deltas' ancestors and the holders of its values."""
+    """Ids that a checkpoint needs: its deltas' ancestors and the holders of its values."""
     missing = set(row.metadata.get(COUNTERS) or ())
     needed = set(row.holders.values())
     if not missing:
@@ -57,7 +57,8 @@ def drop_work(
     Args:
         rows: how to read them.
         thread_key: the thread.
-        doomed: given the rows of a namespace, oldest first, the ids to remove; what the others need stays.
+        doomed: given the rows of a namespace, oldest first, the ids to remove; what the others
+            need stays.
     """
 
     def work(batch: Batch) -> None:
@@ -83,7 +84,7 @@ def drop_work(
 
 
 def copy_work(source_key: str, target_key: str) -> Callable[[Batch], None]:
-    """The operation that copies a thread's checkpoints, and its references to blobs, to another key."""
+    """The operation that copies a thread's checkpoints and blob references to another key."""
 
     def work(batch: Batch) -> None:
         connection = batch.connection

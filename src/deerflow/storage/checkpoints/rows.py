@@ -20,7 +20,7 @@ from deerflow.storage.encoding import pack, unpack
 from deerflow.storage.sql.driver import Connection
 
 INLINE_BYTES = 128
-"""Channel values up to this size stand in every checkpoint; larger ones are stored once and referred to."""
+"""Channel values up to this size stand in every checkpoint, larger ones are stored once."""
 
 _COLUMNS = "c.thread, c.checkpoint_id, c.parent, c.run_id, c.data"
 _FROM = "FROM checkpoints c JOIN thread_keys k ON k.id = c.thread"
@@ -89,7 +89,8 @@ class Rows:
             checkpoint: what LangGraph hands over.
             metadata: its metadata.
             changed: channels whose version moved.
-            held: where the parent's large values are; an unchanged one is referred to, not stored again.
+            held: where the parent's large values are; an unchanged one is referred to, not stored
+                again.
         """
         fields = cast("dict[str, Any]", checkpoint)
         inline: dict[str, bytes] = {}

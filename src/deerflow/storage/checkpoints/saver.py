@@ -1,4 +1,4 @@
-"""The checkpoint saver: delta channels, thinned snapshots, one queue with the events and the journal."""
+"""The checkpoint saver: delta channels, thinned snapshots, one queue with events and journal."""
 
 from __future__ import annotations
 
@@ -36,9 +36,10 @@ _AWAITED = {ERROR, INTERRUPT}
 class DeltaSaver(BaseCheckpointSaver[int]):
     """LangGraph checkpoints on the writer's queue.
 
-    LangGraph's `thread_id` is our thread key. `aput_writes` queues and returns (writes of an interrupt or error
-    excepted); `aput` returns when the checkpoint is durable, and with it all that was queued before: writes, events,
-    journal. No part of the config goes into the metadata, the run id excepted. Async only.
+    LangGraph's `thread_id` is our thread key. `aput_writes` queues and returns (writes of an
+    interrupt or error excepted); `aput` returns when the checkpoint is durable, and with it all
+    that was queued before: writes, events, journal. No part of the config goes into the metadata,
+        the run id excepted. Async only.
     """
 
     def __init__(self, writer: Writer, readers: Readers) -> None:
@@ -61,7 +62,8 @@ class DeltaSaver(BaseCheckpointSaver[int]):
         """Store a checkpoint durably.
 
         Raises:
-            StorageError: it, or something of this thread that was queued before, could not be stored.
+            StorageError: it, or something of this thread that was queued before, could not be
+                stored.
             ThreadGoneError: the thread was deleted.
         """
         parent = Address.of(config)
@@ -134,7 +136,7 @@ class DeltaSaver(BaseCheckpointSaver[int]):
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
-        """Seed and writes of delta channels; from memory when this process wrote or read the checkpoint last."""
+        """Seed and writes of delta channels, from memory when this process used it last."""
         at = Address.of(config)
         known = self._chains.peek(at.thread_key, at.ns, at.checkpoint_id)
         if known is not None:
@@ -259,7 +261,7 @@ class DeltaSaver(BaseCheckpointSaver[int]):
         )
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest checkpoint of each namespace and what its deltas need, or ("delete") nothing."""
+        """Keep the newest checkpoints and what their deltas need, or with "delete" nothing."""
         for thread_id in thread_ids:
             if strategy == "delete":
                 await self.adelete_thread(thread_id)

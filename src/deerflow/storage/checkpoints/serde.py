@@ -71,10 +71,10 @@ def _fields(message: BaseMessage) -> dict[str, Any]:
 
 
 class CompactSerde(JsonPlusSerializer):
-    """LangGraph's serializer with its allow-list of types, and short forms for what fills checkpoints.
+    """LangGraph's serializer and allow-list, with short forms for what fills checkpoints.
 
-    Types outside the allow-list (LangGraph's safe types plus what `with_msgpack_allowlist` added) come back as plain
-    data.
+    Types outside the allow-list (LangGraph's safe types plus what `with_msgpack_allowlist` added)
+    come back as plain data.
     """
 
     def __init__(self) -> None:

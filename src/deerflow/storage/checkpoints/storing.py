@@ -24,7 +24,14 @@ _WRITES = (
     "INSERT OR IGNORE INTO checkpoint_writes (thread, ns, checkpoint_id, task, path, data)"
     " VALUES (?, ?, ?, ?, ?, ?)"
 )
-_TASK = "WHERE thread = ? AND ns = ? AND checkpoint_id = ? AND task = ?"
+_OLD = (
+    "SELECT path, data FROM checkpoint_writes"
+    " WHERE thread = ? AND ns = ? AND checkpoint_id = ? AND task = ?"
+)
+_MERGE = (
+    "UPDATE checkpoint_writes SET data = ?"
+    " WHERE thread = ? AND ns = ? AND checkpoint_id = ? AND task = ?"
+)
 _THIN = "FROM checkpoint_values WHERE thread = ? AND ns = ? AND channel = ? AND thin > 0"
 
 
@@ -67,8 +74,8 @@ def put_work(put: Put) -> Callable[[Batch], None]:
 def _thin(connection: Connection, key: tuple[int, str, str]) -> int:
     """Ordinal of a new snapshot; older ones stay where their ordinal is a power of two.
 
-    So n snapshots of a growing history cost about three times the newest one, and a branch from anywhere replays at
-    most half of its history.
+    So n snapshots of a growing history cost about three times the newest one, and a branch from
+    anywhere replays at most half of its history.
     """
     newest = connection.execute(f"SELECT max(thin) {_THIN}", key).fetchone()[0]
     connection.execute(f"DELETE {_THIN} AND (thin & (thin - 1)) != 0", key)
@@ -87,13 +94,8 @@ def writes_work(
         key = (thread, at.ns, pack_id(at.checkpoint_id), task)
         if connection.execute(_WRITES, (*key, path, data)).rowcount:
             return
-        old_path, old = connection.execute(
-            f"SELECT path, data FROM checkpoint_writes {_TASK}", key
-        ).fetchone()
+        old_path, old = connection.execute(_OLD, key).fetchone()
         both = merged(rows.unpack_writes(task, old_path, old), writes)
-        connection.execute(
-            f"UPDATE checkpoint_writes SET data = ? {_TASK}",
-            (rows.pack_writes(list(both.values())), *key),
-        )
+        connection.execute(_MERGE, (rows.pack_writes(list(both.values())), *key))
 
     return work

@@ -1,4 +1,4 @@
-"""One transaction of the writer: its connection, the threads that it touched, and what it tells the followers."""
+"""One transaction of the writer: the threads that it touched, what it tells followers."""
 
 from __future__ import annotations
 

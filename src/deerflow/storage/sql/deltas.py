@@ -1,4 +1,4 @@
-"""Token deltas in SQL: joined while they wait for the writer, dropped with the event of the whole message."""
+"""Token deltas in SQL: joined while they wait, dropped with the event of the message."""
 
 from __future__ import annotations
 
@@ -18,7 +18,14 @@ _INSERT = (
     "INSERT OR REPLACE INTO run_deltas (thread, run_id, message_id, start, text)"
     " VALUES (?, ?, ?, ?, ?)"
 )
-_SELECT = "SELECT run_id, message_id, start, text FROM run_deltas"
+_OF_MESSAGE = (
+    "SELECT run_id, message_id, start, text FROM run_deltas"
+    " WHERE run_id = ? AND message_id = ? ORDER BY start"
+)
+_OF_THREAD = (
+    "SELECT d.run_id, d.message_id, d.start, d.text FROM run_deltas d"
+    " JOIN thread_keys k ON k.id = d.thread WHERE k.thread_key = ? ORDER BY d.id"
+)
 
 
 @dataclass(slots=True)
@@ -77,10 +84,7 @@ class SqlDeltas:
         """See DeltaLog."""
 
         def query(connection: Connection) -> list[Delta]:
-            rows = connection.execute(
-                f"{_SELECT} WHERE run_id = ? AND message_id = ? ORDER BY start",
-                (run_id, message_id),
-            ).fetchall()
+            rows = connection.execute(_OF_MESSAGE, (run_id, message_id)).fetchall()
             return [Delta(*row) for row in rows]
 
         return await self._readers.read(query)
@@ -120,7 +124,7 @@ class SqlDeltas:
 
 
 def look(hub: Hub, connection: Connection) -> None:
-    """Another process has committed: let followers of events read, and hand its deltas to theirs."""
+    """Another process has committed: followers of events read, deltas are handed out."""
     hub.look()
     for key in hub.delta_keys():
         deltas = unfinished(connection, key)
@@ -130,8 +134,5 @@ def look(hub: Hub, connection: Connection) -> None:
 
 def unfinished(connection: Connection, thread_key: str) -> list[Delta]:
     """Committed deltas of the thread's unfinished messages, whoever wrote them."""
-    rows = connection.execute(
-        f"{_SELECT} WHERE thread = (SELECT id FROM thread_keys WHERE thread_key = ?) ORDER BY id",
-        (thread_key,),
-    ).fetchall()
+    rows = connection.execute(_OF_THREAD, (thread_key,)).fetchall()
     return [Delta(*row) for row in rows]

@@ -1,4 +1,4 @@
-"""The SQLite module and its connections: one rule for which library, one place for pragmas and errors."""
+"""The SQLite module and its connections: which library, which pragmas, which errors."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import cast
 from deerflow.errors import StorageError
 
 MINIMUM = (3, 42, 0)
-"""Oldest SQLite that every part can use (DBOS needs `unixepoch('subsec')`); older ones give way to the wheel."""
+"""Oldest SQLite that every part can use (DBOS needs `unixepoch('subsec')`)."""
 BUSY_SECONDS = 10.0
 PAGE_BYTES = 4096
 
@@ -27,7 +27,7 @@ def sqlite_module() -> ModuleType:
     if sqlite3.sqlite_version_info >= MINIMUM:
         return sqlite3
     try:
-        import pysqlite3.dbapi2 as newer  # noqa: PLC0415  # only where the system's SQLite is too old
+        import pysqlite3.dbapi2 as newer  # noqa: PLC0415  # only where SQLite is too old
     except ImportError as error:
         raise StorageError(
             f"SQLite {sqlite3.sqlite_version} is too old.",

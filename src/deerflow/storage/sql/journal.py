@@ -20,7 +20,14 @@ _FINISHED = (
     " ON CONFLICT (thread, call) DO UPDATE SET result = excluded.result, name = excluded.name"
 )
 _REPLIED = "INSERT OR REPLACE INTO model_calls (thread, run_id, call, reply) VALUES (?, ?, ?, ?)"
-_KEY = "thread = (SELECT id FROM thread_keys WHERE thread_key = ?) AND call = ?"
+_TOOL = (
+    "SELECT c.name, c.started, c.result FROM tool_calls c"
+    " JOIN thread_keys k ON k.id = c.thread WHERE k.thread_key = ? AND c.call = ?"
+)
+_REPLY = (
+    "SELECT c.reply FROM model_calls c"
+    " JOIN thread_keys k ON k.id = c.thread WHERE k.thread_key = ? AND c.call = ?"
+)
 
 
 def call_digest(*parts: str | int) -> bytes:
@@ -37,7 +44,7 @@ def _model_digest(key: ModelKey) -> bytes:
 
 
 def forget_run(connection: Connection, run_id: str, thread: int) -> None:
-    """Drop the journal of a run that ended well: its effects are in the checkpoint, nobody resumes it."""
+    """Drop the journal of a run that ended well: nobody resumes it."""
     for table in ("tool_calls", "model_calls"):
         connection.execute(
             f"DELETE FROM {table} WHERE thread = ? AND run_id = ?",  # noqa: S608  # two names above
@@ -77,10 +84,7 @@ class SqlJournal:
         digest = _tool_digest(key)
 
         def query(connection: Connection) -> ToolRecord | None:
-            row = connection.execute(
-                f"SELECT name, started, result FROM tool_calls WHERE {_KEY}",
-                (key.thread_key, digest),
-            ).fetchone()
+            row = connection.execute(_TOOL, (key.thread_key, digest)).fetchone()
             if row is None:
                 return None
             result = None if row[2] is None else unpack(row[2]).decode()
@@ -103,9 +107,7 @@ class SqlJournal:
         digest = _model_digest(key)
 
         def query(connection: Connection) -> str | None:
-            row = connection.execute(
-                f"SELECT reply FROM model_calls WHERE {_KEY}", (key.thread_key, digest)
-            ).fetchone()
+            row = connection.execute(_REPLY, (key.thread_key, digest)).fetchone()
             return None if row is None else unpack(row[0]).decode()
 
         return await self._readers.read(query, scope=key.thread_key)

@@ -39,7 +39,8 @@ class Readers:
 
         Args:
             query: runs in a reader's thread.
-            scope: wait first for the queued writes of this thread key ("" = of all, None = of none).
+            scope: wait first for the queued writes of this thread key ("" = of all, None = of
+                none).
 
         Raises:
             StorageError: the database failed or is closed.

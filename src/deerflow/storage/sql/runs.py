@@ -85,7 +85,7 @@ def start_work(
 
 
 def _bury(connection: Connection, thread: int, now: float) -> None:
-    """Close the runs that dead processes left open. Raises ConflictError when a living one works."""
+    """Close runs that dead processes left open; ConflictError when a living one works."""
     rows = connection.execute(
         "SELECT id, owner FROM runs WHERE thread = ? AND ended_at IS NULL", (thread,)
     ).fetchall()
@@ -123,7 +123,7 @@ def reopen_work(thread_key: str, run_id: str, owner: str) -> Callable[[Batch], R
 
 
 def end_work(run_id: str, status: str, documents: tuple[Any, Any, Any]) -> Callable[[Batch], None]:
-    """The operation that ends a run; `documents` = outcome, error and usage. The first end counts."""
+    """The operation that ends a run; `documents` = outcome, error, usage. The first end counts."""
     texts = [packed(document) for document in documents]
 
     def work(batch: Batch) -> None:

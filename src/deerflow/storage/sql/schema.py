@@ -1,4 +1,4 @@
-"""Brings a database file to the current schema: made anew from `schema.sql`, or upgraded by Alembic."""
+"""Brings a database file to the current schema: made from `schema.sql`, or by Alembic."""
 
 from __future__ import annotations
 
@@ -20,7 +20,8 @@ def prepare(path: Path) -> None:
     """Make the file ready. Quick when it is up to date: one query, and Alembic is not imported.
 
     Raises:
-        StorageError: the file cannot be used, belongs to something else, or was written by a newer version.
+        StorageError: the file cannot be used, belongs to something else, or was written by a
+            newer version.
     """
     connection = connect(path)
     try:

@@ -1,4 +1,4 @@
-"""The tables, in SQLAlchemy: what Alembic compares, what `schema.sql` is made from, what PostgreSQL will use."""
+"""The tables in SQLAlchemy: source of `schema.sql`, and what Alembic compares."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _key(name: str, type: Any) -> Column[Any]:
 
 
 def _thread() -> Column[int]:
-    """A row of thread_keys; no constraint, because deletion removes rows explicitly and in order."""
+    """A row of thread_keys; no constraint, because deletion removes rows explicitly."""
     return Column("thread", _Id, nullable=False)
 
 
@@ -54,7 +54,7 @@ thread_keys = Table(
     Column("last_seq", Integer, nullable=False),
     Column("retired_at", Float),
     UniqueConstraint("thread_key"),
-    comment="Every internal key ever used; a retired one refuses late writers. Holds the seq counter.",
+    comment="Every internal key ever used; a retired one refuses late writers.",
 )
 
 threads = Table(

@@ -1,4 +1,4 @@
-"""The one writer of a database file: operations in order, committed in groups, one transaction each time."""
+"""The one writer of a database file: operations in order, committed in groups."""
 
 from __future__ import annotations
 
@@ -39,14 +39,16 @@ class _Job:
 class Writer:
     """A thread that owns the writing connection.
 
-    `submit` queues in order and returns at once. A batch starts when somebody awaits a ticket, or LINGER_SECONDS
-    after the first unawaited one. A batch first runs without savepoints; when an operation fails it is rolled back
-    and run again with one savepoint per operation, so that a failure takes no neighbour along.
+    `submit` queues in order and returns at once. A batch starts when somebody awaits a ticket, or
+    LINGER_SECONDS after the first unawaited one. A batch first runs without savepoints; when an
+    operation fails it is rolled back and run again with one savepoint per operation, so that a
+    failure takes no neighbour along.
 
     Args:
         path: database file, its schema up to date.
         hub: followers to tell after each commit.
-        on_foreign: called in the writer's thread when another process has committed and somebody follows.
+        on_foreign: called in the writer's thread when another process has committed and somebody
+            follows.
     """
 
     def __init__(self, path: Path, hub: Hub, on_foreign: Callable[[Connection], None]) -> None:
@@ -73,7 +75,8 @@ class Writer:
         """Queue an operation.
 
         Args:
-            work: runs in the writer's thread, perhaps twice; it may change nothing but the database and the batch.
+            work: runs in the writer's thread, perhaps twice; it may change nothing but the
+                database and the batch.
             scope: thread key that it belongs to.
             guarded: fail when an earlier unawaited write of the scope failed.
         """
@@ -100,7 +103,8 @@ class Writer:
         """Return when all is durable.
 
         Raises:
-            DeerFlowError: the first failure of an unawaited write since the last flush or checkpoint.
+            DeerFlowError: the first failure of an unawaited write since the last flush or
+                checkpoint.
         """
         errors: list[DeerFlowError] = []
         try:
@@ -144,7 +148,7 @@ class Writer:
         loop.call_later(LINGER_SECONDS, self._wake)
 
     def hurry(self) -> None:
-        """Start the batch when this round of the loop is over, so that parallel callers share it."""
+        """Start the batch after this round of the loop, so that parallel callers share it."""
         loop = asyncio.get_running_loop()
         if self._calling is not loop:
             self._calling = loop
@@ -210,7 +214,7 @@ class Writer:
         self._resolve(outcome)
 
     def _give_back(self, closing: bool) -> None:
-        """Return pages of deleted threads to the disk, a few at a time while nothing else is to do."""
+        """Return pages of deleted threads to the disk, a few at a time while idle."""
         pages = LAST_PAGES if closing else IDLE_PAGES
         try:
             self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
@@ -246,7 +250,7 @@ class Writer:
             return None
 
     def _one(self, job: _Job, batch: Batch) -> tuple[Any, DeerFlowError | None]:
-        """One operation in its savepoint. Raises the driver's error when it has ended the transaction."""
+        """One operation in its savepoint; a driver's error that ended the transaction is raised."""
         ticket, connection = job.ticket, self._connection
         if ticket.guarded:
             with self._lock:
@@ -272,10 +276,10 @@ class Writer:
         return value, None
 
     def _owe(self, ticket: Ticket[Any], error: DeerFlowError) -> None:
-        """Keep a failure that nobody waits for, for the thread's next checkpoint (the lock is held).
+        """Keep a failure that nobody waits for until the next checkpoint (the lock is held).
 
-        A refused write to a deleted thread is no failure of the storage, and that thread's checkpoints are refused
-        as well.
+        A refused write to a deleted thread is no failure of the storage, and that thread's
+        checkpoints are refused as well.
         """
         if not (ticket.awaited or ticket.guarded or isinstance(error, ThreadGoneError)):
             self._failed.setdefault(ticket.scope, error)
@@ -303,7 +307,7 @@ class Writer:
                 continue
 
     def _version(self) -> int:
-        """Changes when another connection has committed (sqlite.org/pragma.html#pragma_data_version)."""
+        """Changes when another connection commits (sqlite.org/pragma.html#pragma_data_version)."""
         return cast(int, self._connection.execute("PRAGMA data_version").fetchone()[0])
 
     def _look(self) -> None:

@@ -53,7 +53,7 @@ def _threads() -> None:
         sa.Column("retired_at", sa.Float(), nullable=True),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_thread_keys")),
         sa.UniqueConstraint("thread_key", name=op.f("uq_thread_keys_thread_key")),
-        comment="Every internal key ever used; a retired one refuses late writers. Holds the seq counter.",
+        comment="Every internal key ever used; a retired one refuses late writers.",
     )
     op.create_table(
         "threads",
