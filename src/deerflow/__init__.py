@@ -7,6 +7,7 @@ if TYPE_CHECKING:
     from deerflow.agent.state import ThreadState
     from deerflow.config.schema import AppConfig
     from deerflow.errors import DeerFlowError
+    from deerflow.factory import make_lead_agent
     from deerflow.models.catalog import create_chat_model
     from deerflow.models.scripted import ScriptedChatModel
 
@@ -19,6 +20,7 @@ __all__ = [
     "ThreadState",
     "__version__",
     "create_chat_model",
+    "make_lead_agent",
 ]
 
 _WHERE = {
@@ -27,6 +29,7 @@ _WHERE = {
     "ScriptedChatModel": "deerflow.models.scripted",
     "ThreadState": "deerflow.agent.state",
     "create_chat_model": "deerflow.models.catalog",
+    "make_lead_agent": "deerflow.factory",
 }
 """Public name → module that defines it; loaded on first use: `import deerflow` stays cheap."""
 

@@ -1,11 +1,11 @@
-"""The lead agent: rows made from configuration, agents compiled once per signature, and the public factory."""
+"""The lead agent: rows made from configuration, agents compiled once per signature."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, cast
 
 from langchain.agents.middleware.types import AgentMiddleware
 from langchain_core.language_models import BaseChatModel
@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from deerflow.agent.build import AgentParts, build_agent
-from deerflow.agent.context import Audience, RunContext
+from deerflow.agent.context import Audience
 from deerflow.agent.deliverables import Deliverables
 from deerflow.agent.hooks import Middleware
 from deerflow.agent.journal import Codec, ModelJournal, ToolJournal
@@ -36,6 +36,7 @@ from deerflow.models.resilience import Resilience
 from deerflow.plugins import load_detectors
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
+Maker = Callable[[], Middleware]
 
 COMPACT_TOOLS = ("write_file", "read_file", "bash", "present_files", "ask_clarification")
 """What a model with the compact profile is offered: few tools, so that a small window is not spent on schemas."""
@@ -53,7 +54,6 @@ class LeadParts:
         saver: checkpoint saver, or None under a runner that brings its own.
         extra: third-party middlewares, nearer to the model than the chain.
         sandbox_python: what the sandbox's Python offers, for the prompt.
-        context: makes a RunContext under a runner that knows none.
     """
 
     config: AppConfig
@@ -63,7 +63,6 @@ class LeadParts:
     saver: BaseCheckpointSaver[Any] | None = None
     extra: Sequence[AgentMiddleware[Any, Any, Any]] = ()
     sandbox_python: str | None = None
-    context: Callable[[Any], RunContext] | None = None
 
 
 class LeadAgents:
@@ -85,10 +84,11 @@ class LeadAgents:
         key = (model, False)
         async with self._lock:
             if key not in self._graphs:
-                self._graphs[key] = build_agent(self._agent_parts(model))
+                self._graphs[key] = build_agent(self.parts_of(model))
         return self._graphs[key]
 
-    def _agent_parts(self, name: str) -> AgentParts:
+    def parts_of(self, name: str) -> AgentParts:
+        """What the agent for a model is compiled from."""
         parts = self._parts
         spec = parts.catalog.spec(name)
         tools = parts.tools
@@ -106,7 +106,6 @@ class LeadAgents:
             rows=build_rows(parts),
             extra=parts.extra,
             saver=parts.saver,
-            context=parts.context,
         )
 
 
@@ -120,7 +119,7 @@ def build_rows(parts: LeadParts, audience: Audience = "lead") -> list[Middleware
     config, catalog = parts.config, parts.catalog
     codec = Codec()
     title_model = config.title.model_name
-    made: Mapping[type[Middleware], Callable[[], Middleware]] = {
+    made: Mapping[type[Middleware], Maker] = {
         ViewImageMiddleware: lambda: ViewImageMiddleware(vision=_asks(catalog, "vision")),
         LoopDetectionMiddleware: lambda: LoopDetectionMiddleware(config.loop_detection),
         LLMErrorHandlingMiddleware: lambda: LLMErrorHandlingMiddleware(catalog, parts.resilience),
@@ -148,7 +147,7 @@ def build_rows(parts: LeadParts, audience: Audience = "lead") -> list[Middleware
         if row.cls is LLMErrorHandlingMiddleware:
             rows.append(ReplyEdge())  # outside the retries: asking again has retries of its own
         if row.cls not in skipped:
-            rows.append(made.get(row.cls, row.cls)())
+            rows.append(made.get(row.cls, cast("Maker", row.cls))())
     return rows
 
 

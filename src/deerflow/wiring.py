@@ -5,7 +5,7 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from langchain_core.tools import BaseTool
@@ -16,10 +16,12 @@ from deerflow.errors import StorageError
 from deerflow.lead import LeadAgents, LeadParts
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.catalog import ModelCatalog
+from deerflow.models.discover import discover
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
 from deerflow.plugins import load_middlewares, load_provider
-from deerflow.runtime.admission import Folders, RunParts
+from deerflow.runtime.admission import Folders, RunParts, check_request, no_thread
+from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import Runs, remove_thread
 from deerflow.sandbox.host import HostProvider
 from deerflow.sandbox.inmemory import InMemoryProvider
@@ -27,7 +29,7 @@ from deerflow.sandbox.local import LocalProvider
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.sandbox.python import describe, python_folder, read_manifest
 from deerflow.storage.protocol import Storage
-from deerflow.storage.sql.open import open_storage
+from deerflow.storage.sql.open import database_file, open_storage
 from deerflow.tools.registry import get_available_tools
 
 
@@ -75,12 +77,52 @@ async def open_stores(loaded: LoadedConfig) -> AsyncGenerator[Storage]:
         await storage.close()
 
 
+def has_stores(loaded: LoadedConfig) -> bool:
+    """Whether this home has a database; asking makes nothing."""
+    database = loaded.config.database
+    return database.backend != "sqlite" or database_file(database, loaded.home).exists()
+
+
+def lead_parts(
+    loaded: LoadedConfig,
+    models: Sequence[ModelConfig],
+    *,
+    environ: Mapping[str, str],
+    tools: Sequence[BaseTool] = (),
+    storage: Storage | None = None,
+) -> LeadParts:
+    """What lead agents are made from, each part with its own section.
+
+    Args:
+        loaded: the configuration.
+        models: configured or found.
+        environ: keys of models are looked up in it.
+        tools: further tools, beside those of the configuration.
+        storage: whose saver the agents use; None leaves checkpoints to a foreign runner.
+
+    Raises:
+        ConfigError: a class or name in the configuration does not exist.
+    """
+    config = loaded.config
+    foreign = [*config.extensions.middlewares, *loaded.extensions.middlewares]
+    return LeadParts(
+        config=config,
+        catalog=ModelCatalog(models, environ=environ),
+        resilience=Resilience(config.llm_call, config.circuit_breaker, models=len(models)),
+        tools=[*get_available_tools(config.tools), *tools],
+        saver=storage.saver if storage is not None else None,
+        extra=load_middlewares(foreign),
+        sandbox_python=describe(python_folder(loaded.home)),
+    )
+
+
 @asynccontextmanager
 async def open_harness(
     loaded: LoadedConfig,
     environ: Mapping[str, str],
     *,
     tools: Sequence[BaseTool] = (),
+    request: RunRequest | None = None,
 ) -> AsyncGenerator[Harness]:
     """Open everything that runs need; closing cancels what still runs and leaves no process behind.
 
@@ -88,33 +130,27 @@ async def open_harness(
         loaded: the configuration.
         environ: as `read_environ` gives it; keys of models are looked up in it.
         tools: further tools, beside those of the configuration.
+        request: checked before anything is made on the disk, so that a refused run leaves no trace.
 
     Raises:
         ConfigError: a class or name in the configuration does not exist.
         StorageError: see `open_stores`.
+        UsageError: see `check_request`.
     """
     config = loaded.config
     async with AsyncExitStack() as stack:
-        models, found = await _models(loaded, environ)
-        storage = await stack.enter_async_context(open_stores(loaded))
-        provider = _provider(loaded)
+        models, found = await models_of(loaded, environ)
+        parts = lead_parts(loaded, models, environ=environ, tools=tools)
+        catalog = parts.catalog
+        stack.push_async_callback(parts.catalog.aclose)
+        provider = make_provider(loaded)
         stack.push_async_callback(provider.close)
-        catalog = ModelCatalog(models, environ=environ)
-        stack.push_async_callback(catalog.aclose)
-        agents = LeadAgents(
-            LeadParts(
-                config=config,
-                catalog=catalog,
-                resilience=Resilience(config.llm_call, config.circuit_breaker, models=len(models)),
-                tools=[*get_available_tools(config.tools), *tools],
-                saver=storage.saver,
-                extra=load_middlewares(
-                    [*config.extensions.middlewares, *loaded.extensions.middlewares]
-                ),
-                sandbox_python=describe(python_folder(loaded.home)),
-                
-            )
-        )
+        if request is not None:
+            await check_request(request, config, catalog)
+            if request.resume and not has_stores(loaded):
+                raise no_thread(request.thread_id)
+        storage = await stack.enter_async_context(open_stores(loaded))
+        agents = LeadAgents(replace(parts, saver=storage.saver))
         runs = Runs(
             RunParts(
                 config=config,
@@ -122,7 +158,7 @@ async def open_harness(
                 provider=provider,
                 catalog=catalog,
                 agent=agents,
-                folders=_folders(loaded),
+                folders=thread_folders(loaded),
                 usage=usage_of,
             )
         )
@@ -137,18 +173,20 @@ async def delete_thread(loaded: LoadedConfig, user_id: str, thread_id: str) -> b
         ConflictError: a living process executes a run of it.
     """
     async with open_stores(loaded) as storage:
-        return await remove_thread(storage, _folders(loaded), user_id, thread_id)
+        return await remove_thread(storage, thread_folders(loaded), user_id, thread_id)
 
 
-async def _models(
+async def models_of(
     loaded: LoadedConfig, environ: Mapping[str, str]
 ) -> tuple[tuple[ModelConfig, ...], str]:
+    """The configured models; else what is found on this machine, with a line that says so."""
     if loaded.config.models:
         return loaded.config.models, ""
-    return (), ""
+    found = await discover(environ, loaded.home)
+    return found.models, found.line
 
 
-def _provider(loaded: LoadedConfig) -> SandboxProvider:
+def make_provider(loaded: LoadedConfig) -> SandboxProvider:
     """The provider that `sandbox.use` names; the host itself only by that word."""
     config = loaded.config.sandbox
     if config.use == "memory":
@@ -162,7 +200,9 @@ def _provider(loaded: LoadedConfig) -> SandboxProvider:
     return load_provider(config.use)
 
 
-def _folders(loaded: LoadedConfig) -> Folders:
+def thread_folders(loaded: LoadedConfig) -> Folders:
+    """Where the files of (user_id, thread_key) lie: `users/{uid}/threads/{key}/user-data`."""
+
     def folders(user_id: str, thread_key: str) -> ThreadFolders:
         users = loaded.home / "users" / urllib.parse.quote(user_id, safe="").replace(".", "%2E")
         custom = users / "skills"

@@ -52,6 +52,7 @@ def test_the_public_names_are_pinned() -> None:
         "ThreadState",
         "__version__",
         "create_chat_model",
+        "make_lead_agent",
     ]
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import langchain.agents
@@ -45,6 +45,12 @@ class AgentParts:
     saver: BaseCheckpointSaver[Any] | None = None
     context: Callable[[Any], RunContext] | None = None
     name: str = field(default="lead")
+
+    def for_runner(
+        self, rows: Sequence[Middleware], context: Callable[[Any], RunContext]
+    ) -> AgentParts:
+        """The same agent under a foreign runner: other rows, its own context, no saver of ours."""
+        return replace(self, rows=rows, context=context, saver=None)
 
 
 def build_agent(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Any, cast
 
@@ -152,7 +153,12 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolResult:
         """One tool call: refused ones are answered in place, others go through the rows."""
-        run = self._run(cast("Any", request).runtime)
+        runtime: Any = cast("Any", request).runtime
+        run = self._run(runtime)
+        if runtime.context is not run:  # a foreign runner: tools still find our context
+            request = ToolCallRequest(
+                request.tool_call, request.tool, request.state, replace(runtime, context=run)
+            )
         call = request.tool_call
         call_id = call["id"] or ""
         place = _book(run, None).place(request.state["messages"], call_id)

@@ -92,3 +92,7 @@ class Catalog(Protocol):
     def fallbacks(self, name: str) -> list[str]:
         """Models to fall over to, in order."""
         ...
+
+    async def aclose(self) -> None:
+        """Close what the models of this process share on the running loop."""
+        ...
