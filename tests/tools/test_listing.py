@@ -84,3 +84,12 @@ async def test_long_lists_say_what_is_left_out(
     text = await short("glob", pattern="many/*")
     assert text.endswith("[6 more left out: name a narrower path or pattern]")
     assert len(text) < 200
+
+
+async def test_a_name_cannot_pose_as_lines(run: ToolRun) -> None:
+    await run.files.write("n/a\nb\x1b[1m", b"x\x07y\tz\n")
+    assert await run("ls", path="n") == f"{WORK}/n:\na\\x0ab\\x1b[1m  6"
+    assert await run("glob", pattern="n/*") == f"{WORK}/n/a\\x0ab\\x1b[1m"
+    assert await run("grep", pattern="x", path="n") == (
+        f"{WORK}/n/a\\x0ab\\x1b[1m\n  1: x\\x07y\tz"
+    )

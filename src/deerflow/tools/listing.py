@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterable
 
 from langchain_core.tools import BaseTool
@@ -22,6 +23,7 @@ FILES = 500
 HITS = 200
 """Lines of a grep."""
 _DEPTH = 8
+_CONTROL = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 _MARKS: ToolMarks = {"idempotent": True, "sandbox": True}
 
 
@@ -71,7 +73,7 @@ def listing_tools(limits: ToolLimits) -> list[BaseTool]:
         if not found:
             wider = "" if "**" in pattern else f" Try **/{posixpath.basename(pattern)}."
             return f"No file matches {pattern!r} there.{wider}"
-        return _bounded("", found, FILES, limits.list_chars)
+        return _bounded("", list(map(_one_line, found)), FILES, limits.list_chars)
 
     async def grep(pattern: str, runtime: Runtime, path: str = "", include: str = "") -> str:
         sandbox = await runtime.context.sandbox()
@@ -83,9 +85,9 @@ def listing_tools(limits: ToolLimits) -> list[BaseTool]:
         lines: list[str] = []
         last = ""
         for number, hit in enumerate(hits):
-            head = f"{hit.path}\n" if hit.path != last or number == 0 else ""
+            head = f"{_one_line(hit.path)}\n" if hit.path != last or number == 0 else ""
             last = hit.path
-            lines.append(f"{head}  {hit.line}: {hit.text}")
+            lines.append(f"{head}  {hit.line}: {_one_line(hit.text)}")
         return _bounded("", lines, HITS, limits.list_chars)
 
     return [
@@ -107,8 +109,13 @@ def listing_tools(limits: ToolLimits) -> list[BaseTool]:
     ]
 
 
+def _one_line(text: str) -> str:
+    """Text whose control characters (a file name may hold a line break) cannot pose as lines."""
+    return _CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
 def _entry(info: FileInfo, base: str) -> str:
-    name = posixpath.relpath(info.path, base)
+    name = _one_line(posixpath.relpath(info.path, base))
     if info.kind == "dir":
         return f"{name}/"
     return f"{name} (link)" if info.kind == "link" else f"{name}  {info.size:,}"
