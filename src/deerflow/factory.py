@@ -18,9 +18,15 @@ from deerflow.config.load import load_config, read_environ
 from deerflow.lead import Graph, LeadAgents
 from deerflow.runtime.request import LOCAL_USER
 from deerflow.sandbox.protocol import SandboxProvider
-from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
-from deerflow.wiring import Folders, lead_parts, make_provider, models_of, thread_folders
+from deerflow.wiring import (
+    Folders,
+    lead_parts,
+    make_provider,
+    memory_stores,
+    models_of,
+    thread_folders,
+)
 
 REMEMBERED_RUNS = 256
 """Run contexts that are kept between two nodes of a run; the oldest goes when more run at once."""
@@ -47,7 +53,7 @@ def make_lead_agent(config: RunnableConfig) -> Graph:
     loaded = load_config(path, environ=environ, cwd=cwd)
     with ThreadPoolExecutor(1) as executor:  # we may be called on a running loop
         models, _ = executor.submit(asyncio.run, models_of(loaded, environ)).result()
-    storage, provider = InMemoryStorage(), make_provider(loaded)
+    storage, provider = memory_stores(), make_provider(loaded)
     parts = lead_parts(loaded, models, environ=environ)
     model = str(asked.get("model_name") or parts.catalog.default)
     contexts = _Contexts(storage, provider, thread_folders(loaded), model)

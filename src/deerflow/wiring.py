@@ -28,6 +28,7 @@ from deerflow.sandbox.inmemory import InMemoryProvider
 from deerflow.sandbox.local import LocalProvider
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.sandbox.python import describe, python_folder, read_manifest
+from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.open import database_file, open_storage
 from deerflow.tools.registry import get_available_tools
@@ -81,6 +82,11 @@ def has_stores(loaded: LoadedConfig) -> bool:
     """Whether this home has a database; asking makes nothing."""
     database = loaded.config.database
     return database.backend != "sqlite" or database_file(database, loaded.home).exists()
+
+
+def memory_stores() -> Storage:
+    """Stores that last as long as the process, for runners that bring their own persistence."""
+    return InMemoryStorage()
 
 
 def lead_parts(

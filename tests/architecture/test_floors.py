@@ -23,6 +23,7 @@ LANGCHAIN = (
     "deerflow.lead",
     "deerflow.plugins",
     "deerflow.wiring",
+    "deerflow.factory",
 )
 PLACES = {
     "langchain": LANGCHAIN,
