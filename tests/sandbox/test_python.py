@@ -135,7 +135,7 @@ async def test_a_cancelled_build_leaves_no_process_and_no_folder(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     slow = tmp_path / "uv"
-    slow.write_text(f"#!/bin/sh\necho $$ >&2\nexec sleep 600 {tmp_path}\n")
+    slow.write_text("#!/bin/sh\n[ $1 = --version ] && exit\necho $$ >&2\nexec sleep 600\n")
     slow.chmod(0o755)
     monkeypatch.setattr(module, "_find_uv", lambda: str(slow))
     started = asyncio.Event()
@@ -154,6 +154,24 @@ async def test_a_cancelled_build_leaves_no_process_and_no_folder(
     with pytest.raises(ProcessLookupError):
         os.kill(pids[0], 0)
     assert sorted(os.listdir(tmp_path)) == [".python.lock", "uv"]
+
+
+async def test_a_uv_that_does_not_run_is_passed_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shim = tmp_path / "uv"
+    shim.write_text("#!/bin/sh\nexit 127\n")
+    shim.chmod(0o755)
+    monkeypatch.setattr(module, "_find_uv", lambda: str(shim))
+    base = tmp_path / "python3"
+    base.write_text('#!/bin/sh\necho "$*" >&2\nexit 9\n')
+    base.chmod(0o755)
+    told: list[str] = []
+    found = module.Base(base, (3, 11, 2))
+    with pytest.raises(SandboxError, match="python3 -m venv") as caught:
+        await module._make(tmp_path / "x", found, (), told.append)
+    assert "python3-venv" in caught.value.cure
+    assert told[-1].startswith("-m venv")
 
 
 async def test_two_builds_at_once(tmp_path: Path) -> None:

@@ -171,7 +171,7 @@ async def build(
 
 
 async def _make(trial: Path, base: Base, packages: tuple[str, ...], say: Say) -> Manifest:
-    uv = _find_uv()
+    uv = await _working_uv()
     say(f"Building the sandbox's Python {base.text} with {len(packages)} packages …")
     python = trial / "bin" / "python"
     if uv is not None:
@@ -222,6 +222,17 @@ async def _find_base(bases: Sequence[Path]) -> Base:
 def _find_uv() -> str | None:
     beside = Path(sys.executable).with_name("uv")
     return str(beside) if beside.is_file() else shutil.which("uv")
+
+
+async def _working_uv() -> str | None:
+    """A uv that runs: a shim of a version manager may point nowhere."""
+    uv = _find_uv()
+    if uv is not None:
+        try:
+            await _run([uv, "--version"], lambda _: None)
+        except SandboxError:
+            return None
+    return uv
 
 
 async def _run(
