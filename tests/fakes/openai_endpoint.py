@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
@@ -200,6 +201,17 @@ class OpenAIEndpoint:
         response = web.StreamResponse(headers={"content-type": "text/event-stream", **turn.headers})
         await response.prepare(request)
         frames = turn.frames if turn.frames is not None else self._frames(turn, body)
+        with suppress(ConnectionResetError):  # the client has left
+            await self._write(request, response, turn, frames)
+        return response
+
+    async def _write(
+        self,
+        request: web.Request,
+        response: web.StreamResponse,
+        turn: Turn,
+        frames: Sequence[bytes],
+    ) -> None:
         if turn.stall == "first":
             await self.release.wait()
         if turn.stall == "comments":
@@ -213,12 +225,11 @@ class OpenAIEndpoint:
                 if turn.cut:
                     assert request.transport is not None
                     request.transport.close()
-                    return response
+                    return
             if turn.gap or turn.frames is not None:
                 await asyncio.sleep(turn.gap)
             await response.write(frame)
         await response.write_eof()
-        return response
 
     def _calls(self, turn: Turn) -> list[Body]:
         wired: list[Body] = []

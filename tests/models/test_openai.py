@@ -331,6 +331,18 @@ def test_sessions_follow_their_event_loops() -> None:
     gc.collect()
 
 
+async def test_a_dropped_model_closes_its_session() -> None:
+    async with OpenAIEndpoint() as endpoint:
+        model = lean(endpoint)
+        await model.bind_tools([add]).ainvoke("go")
+        session = await model.pool.session()
+        del model
+        gc.collect()
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert session.closed
+
+
 async def test_aclose_and_use_again() -> None:
     async with OpenAIEndpoint() as endpoint:
         model = lean(endpoint)
