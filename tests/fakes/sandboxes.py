@@ -98,6 +98,18 @@ def skip_where_not_offered(error: SandboxUnavailableError) -> NoReturn:
     raise error
 
 
+@asynccontextmanager
+async def bench_or_skip(
+    level: Level, tmp_path: Path, **keys: object
+) -> AsyncGenerator[Bench, None]:
+    """The same; skips where the machine does not offer the level."""
+    try:
+        async with bench(level, tmp_path, **keys) as place:
+            yield place
+    except SandboxUnavailableError as error:
+        skip_where_not_offered(error)
+
+
 def processes_of(sandbox: LocalSandbox) -> set[int]:
     """Host pids of everything that runs in the provider's sandboxes."""
     launcher = sandbox.estate.ground.nursery.pid

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from deerflow.errors import SandboxError, SandboxUnavailableError
+from deerflow.errors import SandboxError
 from deerflow.sandbox.protocol import CommandResult, Level
-from fakes.sandboxes import EVERY, Bench, bench, processes_of, skip_where_not_offered, until
+from fakes.sandboxes import EVERY, Bench, bench_or_skip, processes_of, until
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 WORKSPACE = "/mnt/user-data/workspace"
@@ -45,11 +45,8 @@ async def place(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> AsyncGenerator[Bench, None]:
     level: Level = request.param
-    try:
-        async with bench(level, tmp_path_factory.mktemp(level)) as made:
-            yield made
-    except SandboxUnavailableError as error:
-        skip_where_not_offered(error)
+    async with bench_or_skip(level, tmp_path_factory.mktemp(level)) as made:
+        yield made
 
 
 @pytest_asyncio.fixture(loop_scope="module")
@@ -307,7 +304,7 @@ async def test_missing_start_directory_falls_back_to_the_workspace(run: Hand) ->
 
 
 async def test_released_shell_leaves_nothing(tmp_path: Path, place: Bench) -> None:
-    async with bench(place.sandbox.level, tmp_path) as other:
+    async with bench_or_skip(place.sandbox.level, tmp_path) as other:
         sandbox = other.sandbox
         await sandbox.run("setsid sleep 300 & (sleep 301 &); nohup sleep 302 > /dev/null 2>&1 &")
         running = asyncio.ensure_future(sandbox.run("sleep 303"))

@@ -96,9 +96,16 @@ class Premises:
         return hashlib.sha256(str(self._locks()).encode()).hexdigest()[:8]
 
     async def open(self) -> None:
-        """Find control groups, copy /etc, clear up after servers that died."""
+        """Find control groups, copy /etc, clear up after servers that died.
+
+        Raises:
+            SandboxError: the state folder may not be written.
+        """
         if not self._opened:
-            await asyncio.to_thread(self._prepare)
+            try:
+                await asyncio.to_thread(self._prepare)
+            except OSError as error:
+                raise _unwritable(error) from error
             stale: list[int] = []
             await asyncio.to_thread(self._leases().sweep, stale.append)
             for slot in stale:
@@ -127,10 +134,7 @@ class Premises:
             return await asyncio.to_thread(self._build, lease, folders, (level, mounts))
         except OSError as error:
             lease.release()
-            raise SandboxError(
-                f"The sandbox's folders could not be made: {error.strerror}.",
-                cure="Check owner, mode and free space of the DEER_FLOW_HOME folder.",
-            ) from error
+            raise _unwritable(error) from error
 
     async def leave(self, estate: Estate, shells: Sequence[Callable[[], Awaitable[None]]]) -> None:
         """End the shells, then give back group, folder, uid."""
@@ -251,6 +255,13 @@ class Premises:
             trial.chmod(0o755)
             trial.replace(script)
         return folder
+
+
+def _unwritable(error: OSError) -> SandboxError:
+    return SandboxError(
+        f"The sandbox's folders could not be made: {error.strerror}.",
+        cure="Check owner, mode and free space of the DEER_FLOW_HOME folder.",
+    )
 
 
 def _raze(estate: Estate) -> None:
