@@ -1,8 +1,7 @@
-"""The `deerflow` command: parses arguments; each command's work is in its own file, imported when it is chosen."""
+"""The `deerflow` command: parses arguments; each command's work is imported when it is chosen."""
 
 from __future__ import annotations
 
-import asyncio
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -12,28 +11,32 @@ import typer
 from deerflow import __version__
 from deerflow.cli import config as config_commands
 from deerflow.cli import models as model_commands
+from deerflow.cli import output
 from deerflow.cli import sandbox as sandbox_commands
-from deerflow.cli.exits import BAD_USAGE, fail
-from deerflow.errors import DeerFlowError
+from deerflow.cli.exits import fail, finish
+from deerflow.errors import DeerFlowError, UsageError
+from deerflow.runtime.request import RunRequest
 
 app = typer.Typer(
     name="deerflow",
-    help="A self-hosted super agent harness: a task in, an artifact out.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
+    rich_markup_mode=None,  # plain text starts quickly and reads the same everywhere
     add_completion=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-threads = typer.Typer(help="Conversations of this home.", no_args_is_help=True)
+threads = typer.Typer(help="List, show and delete conversations.", no_args_is_help=True)
 app.add_typer(threads, name="threads")
 app.add_typer(config_commands.app, name="config")
 app.add_typer(model_commands.app, name="models")
 app.add_typer(sandbox_commands.app, name="sandbox")
 
 ConfigOption = Annotated[
-    Path | None, typer.Option("--config", help="Configuration file.", show_default=False)
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Configuration file.", show_default=False),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
+ThreadArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the thread.")]
 
 
 @app.callback(invoke_without_command=True)
@@ -47,111 +50,126 @@ def root(
 
 
 @app.command()
-def run(
+def run(  # noqa: PLR0913  (one parameter per option)
     task: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")] = "",
     *,
-    as_json: JsonOption = False,
+    as_json: Annotated[
+        bool, typer.Option("--json", help="Print each event as one JSON line as it happens.")
+    ] = False,
     thread: Annotated[
         str | None,
-        typer.Option("--thread", help="Continue this thread, or start it under this id."),
+        typer.Option("--thread", metavar="ID", help="Thread to continue, or the id of a new one."),
     ] = None,
     resume: Annotated[
-        bool, typer.Option("--resume", help="Continue the thread's unfinished run.")
+        bool, typer.Option("--resume", help="Go on with the thread's unfinished run.")
     ] = False,
-    model: Annotated[str | None, typer.Option("--model", help="Configured model to use.")] = None,
+    model: Annotated[
+        str | None, typer.Option("--model", metavar="NAME", help="Configured model to use.")
+    ] = None,
     config: ConfigOption = None,
     upload: Annotated[
-        list[Path] | None, typer.Option("--upload", help="File to hand over; repeatable.")
+        list[Path] | None,
+        typer.Option("--upload", metavar="FILE", help="File to hand over; repeatable."),
     ] = None,
     expect: Annotated[
         list[str] | None,
-        typer.Option("--expect", help="File that must be in outputs at the end; repeatable."),
+        typer.Option(
+            "--expect", metavar="FILE", help="File that must be in outputs at the end; repeatable."
+        ),
     ] = None,
-    plan: Annotated[
-        bool, typer.Option("--plan", help="Plan first, then work the plan off.")
-    ] = False,
+    plan: Annotated[bool, typer.Option("--plan", help="Plan first, then work it off.")] = False,
     max_turns: Annotated[
-        int | None, typer.Option("--max-turns", min=1, help="Model turns at most.")
+        int | None, typer.Option("--max-turns", metavar="N", min=1, help="Model turns at most.")
     ] = None,
 ) -> None:
     """Hand a task to the lead agent and wait for the result.
 
-    Exit codes: 0 answered; 1 failed, empty or a deliverable is missing; 2 bad usage or configuration; 3 waiting for a
-    human; 4 a limit or timeout was reached; 130 stopped.
+    Exit codes: 0 answered; 1 failed, empty or a deliverable is missing; 2 bad usage or
+    configuration; 3 waiting for a human; 4 a limit or timeout was reached; 130 stopped.
     """
-    from deerflow.cli.run import RunOptions, run_task  # noqa: PLC0415  (start of --help stays quick)
 
-    options = RunOptions(
-        task=sys.stdin.read() if task == "-" else task,
-        as_json=as_json,
-        thread=thread,
-        resume=resume,
-        model=model,
-        config=config,
-        uploads=tuple(upload or ()),
-        expect=tuple(expect or ()),
-        plan=plan,
-        max_turns=max_turns,
-    )
-    raise typer.Exit(asyncio.run(run_task(options)))
+    def work() -> int:
+        from deerflow.cli.run import RunOptions, run  # noqa: PLC0415  (--help stays quick)
+
+        request = RunRequest(
+            task=_from_stdin() if task == "-" else _text("TASK", task),
+            thread_id=None if thread is None else _text("--thread", thread),
+            model=model,
+            uploads=tuple(upload or ()),
+            expect=tuple(_text("--expect", name) for name in expect or ()),
+            plan=plan,
+            max_turns=max_turns,
+            resume=resume,
+        )
+        return run(RunOptions(request, config, as_json))
+
+    finish(work)
 
 
 @threads.command("list")
 def list_threads(
     *,
     as_json: JsonOption = False,
-    limit: Annotated[int, typer.Option("--limit", min=1, help="Rows at most.")] = 50,
+    limit: Annotated[int, typer.Option("--limit", metavar="N", min=1, help="Rows at most.")] = 50,
     config: ConfigOption = None,
 ) -> None:
-    """Threads, newest first."""
+    """List threads, newest first."""
     from deerflow.cli.threads import show_list  # noqa: PLC0415  (start of --help stays quick)
 
-    raise typer.Exit(asyncio.run(show_list(config, limit, as_json)))
+    finish(lambda: show_list(config, limit, as_json))
 
 
 @threads.command("show")
 def show_thread(
-    thread_id: Annotated[str, typer.Argument(help="Id of the thread.")],
+    thread_id: ThreadArgument,
     *,
-    as_json: JsonOption = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the events.")] = False,
     config: ConfigOption = None,
 ) -> None:
-    """The conversation of a thread, with its runs and files; --json prints its events."""
+    """Print a conversation with its tools and files."""
     from deerflow.cli.threads import show_one  # noqa: PLC0415  (start of --help stays quick)
 
-    raise typer.Exit(asyncio.run(show_one(config, thread_id, as_json)))
+    finish(lambda: show_one(config, _text("ID", thread_id), as_json))
 
 
 @threads.command("delete")
-def delete_thread(
-    thread_id: Annotated[str, typer.Argument(help="Id of the thread.")],
-    *,
-    config: ConfigOption = None,
-) -> None:
+def delete_thread(thread_id: ThreadArgument, *, config: ConfigOption = None) -> None:
     """Remove a thread with its history, checkpoints and files."""
     from deerflow.cli.threads import delete_one  # noqa: PLC0415  (start of --help stays quick)
 
-    raise typer.Exit(asyncio.run(delete_one(config, thread_id)))
+    finish(lambda: delete_one(config, _text("ID", thread_id)))
 
 
 @app.command()
 def doctor(*, as_json: JsonOption = False, config: ConfigOption = None) -> None:
-    """What this machine gives: isolation, model, storage, the sandbox's Python; with cures."""
+    """Say what this machine gives, what is missing, and the cure.
+
+    Exit codes: 0 a run can start; 1 it cannot; 2 the configuration is broken.
+    """
     from deerflow.cli.doctor import examine  # noqa: PLC0415  (start of --help stays quick)
 
-    raise typer.Exit(asyncio.run(examine(config, as_json)))
+    finish(lambda: examine(config, as_json))
+
+
+def _text(name: str, argument: str) -> str:
+    text = output.text_of(argument)
+    if text is None:
+        raise UsageError(f"{name} is not UTF-8 text.")
+    return text
+
+
+def _from_stdin() -> str:
+    data = b"" if sys.stdin is None else sys.stdin.buffer.read()  # pyright: ignore[reportUnnecessaryComparison]  # closed
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UsageError("The task on standard input is not UTF-8 text.") from None
 
 
 def main() -> None:
-    """Entry point: errors of the product become one message and an exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        reconfigure = getattr(stream, "reconfigure", None)
-        if reconfigure is not None:
-            reconfigure(encoding="utf-8", errors="backslashreplace")
+    """Entry point; errors of the product become one message and an exit code."""
+    output.prepare()
     try:
-        app()
+        app(prog_name="deerflow")
     except DeerFlowError as error:
         sys.exit(fail(error))
-    except BrokenPipeError:
-        sys.stderr.close()
-        sys.exit(BAD_USAGE)

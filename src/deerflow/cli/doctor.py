@@ -2,22 +2,30 @@
 
 from __future__ import annotations
 
+import asyncio
 import platform
-import sys
+import shutil
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import orjson
 
 from deerflow import __version__
+from deerflow.cli import output
 from deerflow.cli.exits import ANSWERED, BAD_USAGE, FAILED
-from deerflow.config.load import LoadedConfig, load_config, read_environ
+from deerflow.cli.run import size
+from deerflow.cli.source import read
+from deerflow.config.load import LoadedConfig
 from deerflow.errors import ConfigError, DeerFlowError
-from deerflow.wiring import open_harness
+from deerflow.sandbox.protocol import ProbeReport
+from deerflow.wiring import lead_parts, make_provider, models_of, open_stores
 
 Mark = Literal["ok", "warn", "fail"]
 _SIGNS = {"ok": "✓", "warn": "!", "fail": "✗"}
+LOW_SPACE = 200_000_000
+"""Bytes of free space below which a run may not get far."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,68 +38,118 @@ class Finding:
     cure: str = ""
 
 
-async def examine(config: Path | None, as_json: bool) -> int:
-    """Print the report. Exit code 0 when a run can start, 1 when not, 2 when the configuration is broken."""
-    findings = [Finding("deerflow", "ok", f"{__version__} on Python {platform.python_version()}")]
-    code = ANSWERED
+def examine(config: Path | None, as_json: bool) -> int:
+    """Print the report. Gives 0 when a run can start, 1 when not, 2 for a broken configuration."""
+    findings = [Finding("deerflow", "ok", f"{__version__}, Python {platform.python_version()}")]
     try:
-        cwd = Path.cwd()
-        environ = read_environ(cwd=cwd, config=config)
-        loaded = load_config(config, environ=environ, cwd=cwd)
-        findings += _configuration(loaded)
-        findings += await _parts(loaded, environ)
+        loaded, environ = read(config)
     except ConfigError as error:
-        findings += [
-            Finding("configuration", "fail", problem, error.cure) for problem in error.problems
-        ]
-        code = BAD_USAGE
-    except DeerFlowError as error:
-        findings.append(Finding(error.code, "fail", error.message, error.cure))
-    if code == ANSWERED and any(finding.mark == "fail" for finding in findings):
-        code = FAILED
+        problems = [Finding("configuration", "fail", text, error.cure) for text in error.problems]
+        _print([*findings, *problems], as_json)
+        return BAD_USAGE
+    findings += _configuration(loaded)
+    findings += asyncio.run(_parts(loaded, environ))
     _print(findings, as_json)
-    return code
+    return FAILED if any(finding.mark == "fail" for finding in findings) else ANSWERED
 
 
 def _configuration(loaded: LoadedConfig) -> list[Finding]:
     where = str(loaded.path) if loaded.path else "embedded defaults (no config.yaml)"
-    lines = [Finding("configuration", "ok", where)]
-    lines += [Finding("configuration", "warn", warning) for warning in loaded.warnings]
-    lines.append(Finding("home", "ok", str(loaded.home)))
-    return lines
+    return [
+        Finding("configuration", "ok", where),
+        *(Finding("configuration", "warn", warning) for warning in loaded.warnings),
+        Finding("home", "ok", str(loaded.home)),
+    ]
 
 
-async def _parts(loaded: LoadedConfig, environ: dict[str, str]) -> list[Finding]:
-    async with open_harness(loaded, environ) as harness:
-        storage = Finding("storage", "ok", f"{harness.storage.kind}, writable")
-        probe = await harness.provider.probe()
-        isolated = probe.level in ("bwrap", "landlock")
-        features = ", ".join(f"{key} {value}" for key, value in sorted(probe.features.items()))
-        sandbox = Finding(
-            "sandbox",
-            "ok" if isolated else "warn",
-            f"{probe.level} ({features})" if features else probe.level,
-            "" if isolated else "Commands are not isolated: set sandbox.use to local.",
-        )
-        passed = [Finding("sandbox", "warn", reason) for reason in probe.reasons]
-        python = Finding(
-            "sandbox python",
-            "ok" if probe.python else "warn",
-            probe.python or "not built",
-            "" if probe.python else "Run `deerflow sandbox build`.",
-        )
-        spec = harness.catalog.spec(harness.catalog.default)
-        model = Finding(
-            "model", "ok", f"{spec.name} ({spec.provider}: {spec.model})", harness.found
-        )
-    return [storage, sandbox, *passed, python, model]
+async def _parts(loaded: LoadedConfig, environ: Mapping[str, str]) -> list[Finding]:
+    """Each part by itself, so that one failure does not hide another."""
+    findings: list[Finding] = []
+    for name, part in (
+        ("storage", _storage(loaded)),
+        ("sandbox", _sandbox(loaded)),
+        ("model", _model(loaded, environ)),
+    ):
+        try:
+            findings += [finding async for finding in part]
+        except ConfigError as error:
+            findings += [Finding(name, "fail", text, error.cure) for text in error.problems]
+        except DeerFlowError as error:
+            findings.append(Finding(name, "fail", error.message, error.cure))
+    return findings
+
+
+async def _storage(loaded: LoadedConfig) -> AsyncIterator[Finding]:
+    async with open_stores(loaded) as storage:
+        free = (await asyncio.to_thread(shutil.disk_usage, loaded.home)).free
+        text = f"{storage.kind}, {size(free)} free"
+    if free < LOW_SPACE:
+        yield Finding("storage", "warn", text, "Free some space, or move DEER_FLOW_HOME.")
+    else:
+        yield Finding("storage", "ok", text)
+
+
+async def _sandbox(loaded: LoadedConfig) -> AsyncIterator[Finding]:
+    provider = make_provider(loaded)
+    try:
+        probe = await provider.probe()
+    finally:
+        await provider.close()
+    isolated = probe.level in ("bwrap", "landlock")
+    yield Finding(
+        "sandbox",
+        "ok" if isolated else "warn",
+        _level(probe),
+        "" if isolated else "Commands are not isolated; set sandbox.use to local.",
+    )
+    for reason in probe.reasons:
+        yield Finding("sandbox", "warn", f"passed over: {reason}")
+    built = probe.python is not None
+    yield Finding(
+        "sandbox python",
+        "ok" if built else "warn",
+        probe.python or "not built",
+        "" if built else "Run `deerflow sandbox build`.",
+    )
+
+
+def _level(probe: ProbeReport) -> str:
+    words = [_feature(name, value) for name, value in sorted(probe.features.items())]
+    return f"{probe.level} ({', '.join(filter(None, words))})" if words else probe.level
+
+
+def _feature(name: str, value: Any) -> str:
+    """A feature in words; an empty list of weaknesses, say, is nothing to tell."""
+    label = name.replace("_", " ")
+    if isinstance(value, bool):
+        return label if value else f"no {label}"
+    if isinstance(value, (list, tuple)):
+        return f"{label}: {'; '.join(map(str, value))}" if value else ""  # pyright: ignore[reportUnknownArgumentType]
+    return f"{label} {value}"
+
+
+async def _model(loaded: LoadedConfig, environ: Mapping[str, str]) -> AsyncIterator[Finding]:
+    """The model that a run would take; it is built, not called."""
+    models, found = await models_of(loaded, environ)
+    parts = lead_parts(loaded, models, environ=environ)
+    catalog = parts.catalog
+    try:
+        spec = catalog.spec(catalog.default)
+        await asyncio.to_thread(catalog.get, spec.name)
+    finally:
+        await parts.catalog.aclose()
+    more = [name for name in catalog.names() if name != spec.name]
+    text = f"{spec.name} ({spec.provider}: {spec.model})"
+    yield Finding("model", "ok", f"{text}, also {', '.join(more)}" if more else text)
+    if found:
+        yield Finding("model", "ok", found)
 
 
 def _print(findings: list[Finding], as_json: bool) -> None:
     if as_json:
-        sys.stdout.write(orjson.dumps([asdict(f) for f in findings]).decode() + "\n")
+        output.write_line(orjson.dumps([asdict(finding) for finding in findings]))
         return
     for finding in findings:
-        print(f"{_SIGNS[finding.mark]} {finding.name}: {finding.text}")
+        output.say(f"{_SIGNS[finding.mark]} {finding.name}: {finding.text}")
         if finding.cure:
-            print(f"    {finding.cure}")
+            output.say(f"    {finding.cure}")

@@ -1,9 +1,14 @@
-"""Exit codes, and the one way an error reaches the terminal."""
+"""Exit codes, and the one way in which a command ends."""
 
 from __future__ import annotations
 
-import sys
+import errno
+from collections.abc import Callable
+from typing import NoReturn
 
+import typer
+
+from deerflow.cli import output
 from deerflow.errors import ConfigError, DeerFlowError, UsageError
 from deerflow.runtime.request import RunResult
 
@@ -35,9 +40,31 @@ def fail(error: DeerFlowError) -> int:
     """Print one clear message on stderr; gives the exit code."""
     if isinstance(error, ConfigError):
         text = "\n".join(f"  {problem}" for problem in error.problems)
-        print(f"deerflow: the configuration has problems:\n{text}", file=sys.stderr)
+        output.note(f"deerflow: the configuration has problems:\n{text}")
         if error.cure:
-            print(error.cure, file=sys.stderr)
+            output.note(error.cure)
     else:
-        print(f"deerflow: {error}", file=sys.stderr)
+        output.note(f"deerflow: {error}")
     return BAD_USAGE if isinstance(error, UsageError) else FAILED
+
+
+def finish(work: Callable[[], int]) -> NoReturn:
+    """Do a command's work and end with its exit code; errors become one message.
+
+    A reader of the output that has gone away (`| head -1`) ends the command quietly.
+    """
+    try:
+        code = work()
+        output.flush()
+    except DeerFlowError as error:
+        code = fail(error)
+    except BrokenPipeError:
+        output.discard()
+        code = STOPPED
+    except OSError as error:
+        output.discard()
+        full = error.errno == errno.ENOSPC
+        reason = "no space is left" if full else error.strerror or "input or output failed"
+        output.note(f"deerflow: {reason} ({error.filename or 'standard output'}).")
+        code = FAILED
+    raise typer.Exit(code)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
-import signal
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,70 +12,73 @@ from typing import Any
 
 import orjson
 
-from deerflow.cli.exits import exit_code, fail
+from deerflow.cli import output
+from deerflow.cli.exits import STOPPED, exit_code
+from deerflow.cli.log import log_to_file
 from deerflow.cli.progress import Progress
-from deerflow.config.load import load_config, read_environ
-from deerflow.errors import DeerFlowError
+from deerflow.cli.source import read
+from deerflow.cli.stop import Stop
 from deerflow.events import Event
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.runtime.runs import RunHandle
 from deerflow.wiring import open_harness
+
+INTERNAL = "error"
+"""Code of an error that nobody foresaw; its traceback is in the log file."""
 
 
 @dataclass(frozen=True, slots=True)
 class RunOptions:
     """The command line of `deerflow run`; see its --help."""
 
-    task: str
-    as_json: bool
-    thread: str | None
-    resume: bool
-    model: str | None
-    config: Path | None
-    uploads: tuple[Path, ...]
-    expect: tuple[str, ...]
-    plan: bool
-    max_turns: int | None
+    request: RunRequest
+    config: Path | None = None
+    as_json: bool = False
 
 
-async def run_task(options: RunOptions) -> int:
-    """Run and print; returns the exit code."""
+def run(options: RunOptions) -> int:
+    """Run and print; returns the exit code.
+
+    Raises:
+        DeerFlowError: the run could not be started, or its end could not be stored.
+    """
+    return asyncio.run(_run(options, Stop()))
+
+
+async def _run(options: RunOptions, stop: Stop) -> int:
+    stop.listen()
+    loaded, environ = read(options.config)
+    for warning in loaded.warnings:
+        output.note(f"deerflow: {warning}")
+    log = log_to_file(loaded.home, loaded.config.log_level)
     try:
-        cwd = Path.cwd()
-        environ = read_environ(cwd=cwd, config=options.config)
-        loaded = load_config(options.config, environ=environ, cwd=cwd)
-        for warning in loaded.warnings:
-            print(f"deerflow: {warning}", file=sys.stderr)
-        async with open_harness(loaded, environ) as harness:
+        async with open_harness(loaded, environ, request=options.request) as harness:
             if harness.found:
-                print(f"deerflow: {harness.found}", file=sys.stderr)
-            handle = await harness.runs.start(
-                RunRequest(
-                    task=options.task,
-                    thread_id=options.thread,
-                    model=options.model,
-                    uploads=options.uploads,
-                    expect=options.expect,
-                    plan=options.plan,
-                    max_turns=options.max_turns,
-                    resume=options.resume,
-                )
-            )
-            with _stopping(handle):
-                result = await (_as_json(handle) if options.as_json else _shown(handle))
-    except DeerFlowError as error:
-        return fail(error)
+                output.note(f"deerflow: {harness.found}")
+            handle = await harness.runs.start(options.request)
+            stop.attach(handle.thread_id, handle.cancel)
+            result = await (_as_json(handle) if options.as_json else _shown(handle, stop))
+    except asyncio.CancelledError:
+        output.note(stop.again())
+        return STOPPED
     if not options.as_json:
-        _report(result)
+        _print_answer(result)
+    for line in closing_lines(result, log):
+        output.note(line)
     return exit_code(result)
 
 
 async def _as_json(handle: RunHandle) -> RunResult:
-    """Each event as one JSON line, at once."""
-    out = sys.stdout.buffer
+    """Each event as one JSON line, at once; the run is stopped when nobody reads them."""
+    reading = True
     async for event in handle.events():
-        out.write(orjson.dumps(as_line(event)) + b"\n")
-        out.flush()
+        if reading:
+            try:
+                await asyncio.to_thread(output.write_line, orjson.dumps(as_line(event)))
+            except BrokenPipeError:
+                reading = False
+                output.discard()
+                handle.cancel()
     return await handle.result()
 
 
@@ -93,17 +95,19 @@ def as_line(event: Event) -> dict[str, Any]:
     }
 
 
-async def _shown(handle: RunHandle) -> RunResult:
+async def _shown(handle: RunHandle, stop: Stop) -> RunResult:
     """Live progress on stderr when it is a terminal, nothing otherwise."""
     if not sys.stderr.isatty():
         return await handle.result()
-    with Progress() as progress:
+    with Progress(stopping=lambda: stop.requested) as progress:
         text = asyncio.create_task(_follow_text(handle, progress))
-        async for event in handle.events():
-            progress.event(event)
-        text.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await text
+        try:
+            async for event in handle.events():
+                progress.event(event)
+        finally:
+            text.cancel()
+            with contextlib.suppress(asyncio.CancelledError):
+                await text
     return await handle.result()
 
 
@@ -112,28 +116,26 @@ async def _follow_text(handle: RunHandle, progress: Progress) -> None:
         progress.text(delta.message_id, delta.text)
 
 
-def _report(result: RunResult) -> None:
-    """Answer on stdout; what else the reader needs on stderr."""
-    question = (result.outcome.detail.get("question") if result.outcome else None) or {}
+def _print_answer(result: RunResult) -> None:
+    """The answer, or the question that the run ended with."""
+    detail = result.outcome.detail if result.outcome else {}
+    question: dict[str, Any] = detail.get("question") or {}
     answer = str(question.get("question", "")) or result.answer
     if answer:
-        print(answer)
+        output.say(answer)
     for index, option in enumerate(question.get("options") or (), 1):
-        print(f"  {index}. {option}")
-    sys.stdout.flush()
-    for line in closing_lines(result):
-        print(line, file=sys.stderr)
+        output.say(f"  {index}. {option}")
+    output.flush()
 
 
-def closing_lines(result: RunResult) -> list[str]:
-    """What stands below the answer: artifacts with host paths, why it stopped, how to go on."""
-    lines = [f"{artifact.host}  ({artifact.size} bytes)" for artifact in result.artifacts]
+def closing_lines(result: RunResult, log: Path) -> list[str]:
+    """What stands below the answer: files with host paths, why it stopped, how to go on."""
+    lines = [f"  {artifact.host}  ({size(artifact.size)})" for artifact in result.artifacts]
     if lines:
         lines.insert(0, "Artifacts:")
     again = f"--thread {result.thread_id}"
     kind = result.outcome.kind if result.outcome else result.status
     detail = result.outcome.detail if result.outcome else {}
-    error = result.error or {}
     reasons = {
         "empty": "The model gave no answer.",
         "deliverable_missing": f"Not delivered: {', '.join(detail.get('missing', ()))}.",
@@ -141,28 +143,26 @@ def closing_lines(result: RunResult) -> list[str]:
         "limit_reached": f"Limit reached: {detail.get('rule')} ({detail.get('used')} of "
         f'{detail.get("limit")}). Go on with: deerflow run "go on" {again}',
         "cancelled": f"Stopped; all is saved. Go on with: deerflow run {again} --resume",
-        "error": f"Failed: {error.get('message', '')} {error.get('cure', '')}".rstrip()
-        + f"\nTry again with: deerflow run {again} --resume",
     }
     if kind in reasons:
         lines.append(reasons[kind])
+    if result.error:
+        lines += _failure(result.error, again, log)
     return lines
 
 
-@contextlib.contextmanager
-def _stopping(handle: RunHandle) -> Any:
-    """First Ctrl-C (or SIGTERM) stops the run and saves; the second ends the process at once."""
-    loop = asyncio.get_running_loop()
+def _failure(error: dict[str, Any], again: str, log: Path) -> list[str]:
+    lines = [f"Failed: {error.get('message', '')} {error.get('cure', '')}".rstrip()]
+    if error.get("code") == INTERNAL and log.exists():
+        lines.append(f"Details: {log}")
+    return [*lines, f"Try again with: deerflow run {again} --resume"]
 
-    def stop() -> None:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
-        handle.cancel()
 
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop)
-    try:
-        yield
-    finally:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            loop.remove_signal_handler(number)
+def size(count: int) -> str:
+    """A number of bytes for people."""
+    value = float(count)
+    for unit in ("bytes", "KB", "MB"):
+        if value < 1000:
+            return f"{value:.0f} {unit}" if unit == "bytes" else f"{value:.1f} {unit}"
+        value /= 1000
+    return f"{value:.1f} GB"

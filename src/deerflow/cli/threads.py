@@ -2,121 +2,127 @@
 
 from __future__ import annotations
 
+import asyncio
 import datetime
 import sys
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
-from typing import Any
 
 import orjson
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
 
-from deerflow.cli.exits import ANSWERED, fail
+from deerflow.cli import output
+from deerflow.cli.exits import ANSWERED
 from deerflow.cli.run import as_line
-from deerflow.config.load import load_config, read_environ
-from deerflow.errors import DeerFlowError, NotFoundError
+from deerflow.cli.source import read
+from deerflow.cli.transcript import Transcript
+from deerflow.config.load import LoadedConfig
 from deerflow.events import Event
+from deerflow.runtime.admission import no_thread
 from deerflow.runtime.request import LOCAL_USER
-from deerflow.storage.protocol import Storage
-from deerflow.wiring import open_stores
+from deerflow.storage.protocol import Storage, ThreadRow
+from deerflow.wiring import delete_thread, has_stores, open_stores
 
 
-@asynccontextmanager
-async def _stores(config: Path | None) -> AsyncIterator[tuple[Storage, Path]]:
-    cwd = Path.cwd()
-    environ = read_environ(cwd=cwd, config=config)
-    loaded = load_config(config, environ=environ, cwd=cwd)
-    async with open_stores(loaded) as storage:
-        yield storage, loaded.home
-
-
-async def show_list(config: Path | None, limit: int, as_json: bool) -> int:
-    """Print threads, newest first."""
-    try:
-        async with _stores(config) as (storage, _):
-            rows = await storage.threads.list(LOCAL_USER, limit=limit)
-    except DeerFlowError as error:
-        return fail(error)
+def show_list(config: Path | None, limit: int, as_json: bool) -> int:
+    """Print threads, newest first: a table on a terminal, tab-separated lines elsewhere."""
+    loaded, _ = read(config)
+    rows = asyncio.run(_rows(loaded, limit))
     if as_json:
         for row in rows:
-            record = {
-                "thread_id": row.thread_id,
-                "title": row.title,
-                "status": row.status,
-                "created_at": _time(row.created_at),
-                "updated_at": _time(row.updated_at),
-            }
-            sys.stdout.write(orjson.dumps(record).decode() + "\n")
-        return ANSWERED
+            output.write_line(orjson.dumps(_record(row)))
+    elif not rows:
+        output.note("No threads yet.")
+    elif sys.stdout.isatty():
+        _print_table(rows)
+    else:
+        for row in rows:
+            fields = (row.thread_id, _time(row.updated_at), row.status, row.title)
+            output.say("\t".join(output.one_line(field) for field in fields))
+    return ANSWERED
+
+
+def show_one(config: Path | None, thread_id: str, as_json: bool) -> int:
+    """Print a conversation, or its events as JSON lines.
+
+    Raises:
+        NotFoundError: no such thread.
+    """
+    loaded, _ = read(config)
+    asyncio.run(_show(loaded, thread_id, as_json))
+    return ANSWERED
+
+
+def delete_one(config: Path | None, thread_id: str) -> int:
+    """Remove a thread.
+
+    Raises:
+        NotFoundError: no such thread.
+        ConflictError: a living process runs it.
+    """
+    loaded, _ = read(config)
+    gone = has_stores(loaded) and asyncio.run(delete_thread(loaded, LOCAL_USER, thread_id))
+    if not gone:
+        raise no_thread(thread_id)
+    output.note(f"Deleted {thread_id}.")
+    return ANSWERED
+
+
+async def _rows(loaded: LoadedConfig, limit: int) -> list[ThreadRow]:
+    if not has_stores(loaded):
+        return []
+    async with open_stores(loaded) as storage:
+        return await storage.threads.list(LOCAL_USER, limit=limit)
+
+
+async def _show(loaded: LoadedConfig, thread_id: str, as_json: bool) -> None:
+    if not has_stores(loaded):
+        raise no_thread(thread_id)
+    async with open_stores(loaded) as storage:
+        thread = await storage.threads.get(LOCAL_USER, thread_id)
+        if thread is None:
+            raise no_thread(thread_id)
+        transcript = Transcript()
+        async for event in _events(storage, thread.thread_key):
+            if as_json:
+                output.write_line(orjson.dumps(as_line(event)))
+            else:
+                for line in transcript.lines(event):
+                    output.say(line)
+
+
+async def _events(storage: Storage, key: str) -> AsyncIterator[Event]:
+    after = 0
+    while events := await storage.events.read(key, after=after):
+        for event in events:
+            yield event
+        after = events[-1].seq
+
+
+def _print_table(rows: Sequence[ThreadRow]) -> None:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("thread", no_wrap=True)
+    table.add_column("last run", no_wrap=True)
+    table.add_column("status", no_wrap=True)
+    table.add_column("title", overflow="ellipsis", no_wrap=True)
     for row in rows:
-        print(f"{row.thread_id}  {_time(row.updated_at)}  {row.status:<11}  {row.title}")
-    if not rows:
-        print("No threads yet.", file=sys.stderr)
-    return ANSWERED
+        when = datetime.datetime.fromtimestamp(row.updated_at, datetime.UTC).astimezone()
+        fields = (row.thread_id, f"{when:%Y-%m-%d %H:%M}", row.status, row.title)
+        table.add_row(*(Text(output.one_line(field)) for field in fields))
+    Console(highlight=False).print(table)
 
 
-async def show_one(config: Path | None, thread_id: str, as_json: bool) -> int:
-    """Print a conversation, or its events."""
-    try:
-        async with _stores(config) as (storage, _):
-            thread = await storage.threads.get(LOCAL_USER, thread_id)
-            if thread is None:
-                raise NotFoundError(
-                    f"There is no thread {thread_id!r} in this home.",
-                    cure="`deerflow threads list` shows them.",
-                )
-            after = 0
-            while events := await storage.events.read(thread.thread_key, after=after):
-                for event in events:
-                    _print_event(event, as_json)
-                after = events[-1].seq
-    except DeerFlowError as error:
-        return fail(error)
-    return ANSWERED
-
-
-async def delete_one(config: Path | None, thread_id: str) -> int:
-    """Remove a thread."""
-    from deerflow.wiring import delete_thread  # noqa: PLC0415  (shares the folder rule with the runner)
-
-    try:
-        cwd = Path.cwd()
-        environ = read_environ(cwd=cwd, config=config)
-        loaded = load_config(config, environ=environ, cwd=cwd)
-        gone = await delete_thread(loaded, LOCAL_USER, thread_id)
-        if not gone:
-            raise NotFoundError(f"There is no thread {thread_id!r} in this home.")
-    except DeerFlowError as error:
-        return fail(error)
-    print(f"Deleted {thread_id}.", file=sys.stderr)
-    return ANSWERED
-
-
-def _print_event(event: Event, as_json: bool) -> None:
-    if as_json:
-        sys.stdout.write(orjson.dumps(as_line(event)).decode() + "\n")
-        return
-    if event.type == "message":
-        _print_message(event.payload["message"])
-    elif event.type == "artifacts":
-        for path in event.payload["artifacts"]:
-            print(f"  ⇒ {path}")
-    elif event.type == "run_ended":
-        error = event.payload.get("error") or {}
-        outcome = (event.payload.get("outcome") or {}).get("kind", "")
-        print(f"  — {event.payload['status']} {outcome} {error.get('message', '')}".rstrip())
-
-
-def _print_message(message: dict[str, Any]) -> None:
-    content = message.get("content")
-    text = content if isinstance(content, str) else "[parts]"
-    names = {"human": "You", "ai": "DeerFlow", "tool": f"  {message.get('name', 'tool')}"}
-    if message["type"] == "tool":
-        text = text if len(text) <= 300 else f"{text[:300]} … ({len(text)} characters)"
-    if text:
-        print(f"{names.get(message['type'], message['type'])}: {text}")
-    for call in message.get("tool_calls", ()):
-        print(f"  → {call['name']} {orjson.dumps(call['args']).decode()[:200]}")
+def _record(row: ThreadRow) -> dict[str, str]:
+    return {
+        "thread_id": row.thread_id,
+        "title": row.title,
+        "status": row.status,
+        "created_at": _time(row.created_at),
+        "updated_at": _time(row.updated_at),
+    }
 
 
 def _time(seconds: float) -> str:
