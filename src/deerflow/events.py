@@ -10,21 +10,21 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 EventType = Literal[
-    "run_started",  # {input, resumed, model, plan?, max_turns?, expect?}
+    "run_started",  # {input, resumed, model, plan?, max_turns?, expect?}: begins, or goes on
     "message",  # {message}: a finished human, ai or tool message, see `agent.record.shown`
-    "model_started",  # {turn, message_id}
-    "model_completed",  # {turn, model, message_id, usage, finish_reason, replayed}
-    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id?}
-    "tool_started",  # {tool_call_id, name, args}
-    "tool_completed",  # {tool_call_id, name, status}
-    "audit",  # {user_id, agent, tool_call_id, tool, target, sha256, verdict}
-    "todos",  # {todos}
+    "model_started",  # {turn, message_id}: the model is asked; its message will have this id
+    "model_completed",  # {turn, model, message_id, usage, finish_reason, replayed}: answered
+    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id?}: failed
+    "tool_started",  # {tool_call_id, name, args}: a call begins, or is refused in its place
+    "tool_completed",  # {tool_call_id, name, status}: status is success or error
+    "audit",  # {user_id, agent, tool_call_id, tool, target, sha256, verdict}: digest, no content
+    "todos",  # {todos}: the plan has changed
     "artifacts",  # {artifacts}: virtual paths, in order
-    "title",  # {title}
+    "title",  # {title}: the thread has a name
     "question",  # {question, options, context}: a clarification
     "guard",  # {rule, used, limit, message, detail?, action?}: a limit warned, refused or stopped
     "notice",  # {message}: something the user should see
-    "run_ended",  # {status, outcome, usage, error, artifacts, at}
+    "run_ended",  # {status, outcome, usage, error, artifacts, at}: always the last
 ]
 
 
