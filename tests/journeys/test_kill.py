@@ -1,0 +1,151 @@
+"""A run survives kill -9 at any moment: nothing is lost, nothing happens twice, the thread goes on."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+from fakes.autopsy import events_of, examine, messages_of, recorded, repeated
+from fakes.killer import (
+    ANSWER,
+    SECOND,
+    Child,
+    Order,
+    World,
+    Zygote,
+    is_legal,
+    killer_harness,
+    read_ledger,
+    zygote,
+)
+
+from deerflow.errors import ConflictError
+from deerflow.runtime.request import RunRequest
+from deerflow.wiring import Harness
+
+
+class Scale(Protocol):
+    def __call__(self, short: int, long: int) -> int: ...
+
+
+@pytest.fixture(scope="module")
+def born() -> Iterator[Zygote]:
+    with zygote() as running:
+        yield running
+
+
+@dataclass
+class Ward:
+    """One home, the processes that live and die in it, and a living harness that looks on."""
+
+    zygote: Zygote
+    home: Path
+    harness: Harness
+    dead: set[int] = field(default_factory=set[int])
+    kills: int = 0
+    unknown: int = 0
+    complaints: list[str] = field(default_factory=list[str])
+
+    def order(self, *threads: str, **more: Any) -> Order:
+        return Order(str(self.home), list(threads), **more)
+
+    async def die(self, order: Order, seconds: float | None = None) -> bool:
+        """Let a child obey until it dies (or so many seconds). False when it ended before."""
+        child = self.zygote.start(order)
+        if order.announce:
+            await asyncio.to_thread((self.home / "ready").read_text)
+        if seconds is not None:
+            await asyncio.sleep(seconds)  # the moment of the kill, no synchronisation
+            child.kill()
+        return self.bury(child)
+
+    def bury(self, child: Child) -> bool:
+        killed = child.wait()
+        self.dead.add(child.pid)
+        self.kills += killed
+        return killed
+
+    async def close(self, *threads: str) -> None:
+        """The next message must work, and everything must be in order."""
+        await self.die(self.order(*threads, story="second"))
+        for thread in threads:
+            said = [x["answer"] for x in read_ledger(self.home, "ends") if x["thread"] == thread]
+            if said[-2:] != [ANSWER, SECOND]:
+                self.complaints.append(f"{thread} ended with {said}")
+            found = await examine(self.harness, self.home, thread)
+            self.complaints += [f"{thread}: {problem}" for problem in found.problems]
+            if set(found.statuses) != {"success"}:
+                self.complaints.append(f"{thread}: runs ended {found.statuses}")
+            self.unknown += found.unknown
+
+    async def survive(self, thread: str, *deaths: tuple[dict[str, Any], float | None]) -> None:
+        """Start, die as told, resume, die as told …, then come to the end."""
+        before: list[Any] = []
+        started = False
+        for how, seconds in deaths:
+            order = self.order(thread, story="" if started else "first", **how)
+            if not await self.die(order, seconds):
+                break
+            found = await recorded(self.harness, self.home, thread)
+            before.append((found, set(self.dead)))
+            started = started or bool(await events_of(self.harness, thread))
+        else:
+            await self.die(self.order(thread, story="" if started else "first"))
+        for found, dead in before:
+            self.complaints += repeated(self.home, thread, found, dead)
+        await self.close(thread)
+
+
+@pytest.fixture
+async def ward(born: Zygote, tmp_path: Path) -> AsyncIterator[Ward]:
+    os.mkfifo(tmp_path / "ready")
+    async with killer_harness(World(Order(str(tmp_path), []))) as harness:
+        yield Ward(born, tmp_path, harness)
+
+
+async def test_kills_at_random_moments(ward: Ward, scale: Scale) -> None:
+    dice = random.Random(20)
+    await ward.die(ward.order("warm", story="first"))
+    began = time.monotonic()
+    await ward.die(ward.order("whole", story="first"))
+    whole = time.monotonic() - began
+    number = 0
+    while ward.kills < scale(8, 200):
+        number += 1
+        deaths: list[tuple[dict[str, Any], float | None]] = []
+        for _ in range(dice.randint(1, 3)):
+            announce = dice.random() < 0.8  # the others also die while they open the harness
+            deaths.append(({"seed": number, "announce": announce}, dice.uniform(0, whole)))
+        await ward.survive(f"t{number}", *deaths)
+        assert ward.complaints == []
+    print(f"{ward.kills} kills, {number} runs, {ward.unknown} outcomes unknown")
+
+
+async def test_a_kill_after_each_event(ward: Ward, scale: Scale) -> None:
+    step = scale(9, 1)
+    for event in range(1, 100, step):
+        kills = ward.kills
+        await ward.survive(f"t{event}", ({"die_at_event": event}, None))
+        assert ward.complaints == []
+        if ward.kills == kills:
+            break
+    assert ward.kills > 40 // step
+
+
+async def test_a_kill_at_each_touch_of_the_outside(ward: Ward, scale: Scale) -> None:
+    step = scale(9, 1)
+    for touch in range(1, 200, step):
+        kills = ward.kills
+        await ward.survive(f"t{touch}", ({"die_at_touch": touch}, None))
+        assert ward.complaints == []
+        if ward.kills == kills:
+            break
+    assert ward.kills > 40 // step
