@@ -9,6 +9,8 @@ import itertools
 import os
 import socket
 import stat
+import subprocess
+import sys
 import threading
 from functools import partial
 from pathlib import Path
@@ -448,3 +450,36 @@ def test_opener_gives_no_place_for_bare_directories(home: Home) -> None:
     opener = Opener(home.folders)
     with pytest.raises(PathError, match="only holds"), opener.spot(opener.paths.resolve("/mnt")):
         pass
+
+
+WRITER = """
+import asyncio, sys
+from pathlib import Path
+from deerflow.sandbox.files import FileTree
+from deerflow.sandbox.protocol import ThreadFolders
+
+async def main():
+    tree = FileTree(ThreadFolders(Path(sys.argv[1])))
+    while True:
+        for letter in (b"a", b"b"):
+            await tree.write("f", letter * 3_000_000)
+            print(flush=True)
+
+asyncio.run(main())
+"""
+
+
+def test_a_kill_in_the_middle_of_a_write_leaves_a_whole_file(tmp_path: Path) -> None:
+    work = tmp_path / "workspace"
+    for writes in range(1, 7):
+        with subprocess.Popen(
+            [sys.executable, "-c", WRITER, str(tmp_path)], stdout=subprocess.PIPE
+        ) as process:
+            assert process.stdout is not None
+            for _ in range(writes):
+                process.stdout.readline()
+            process.kill()
+        data = (work / "f").read_bytes()
+        assert len(data) == 3_000_000
+        assert data in (b"a" * 3_000_000, b"b" * 3_000_000)
+        assert [name for name in os.listdir(work) if not name.startswith(".deerflow-tmp-")] == ["f"]
