@@ -9,7 +9,7 @@ import orjson
 
 from deerflow.errors import StorageError
 
-COMPRESS_ABOVE = 200
+COMPRESS_ABOVE = 512
 """Bytes from which compressing is tried; below it the header eats the gain."""
 LEVEL = 6
 """zlib level; 1 is 20 % quicker on 2 kB and 10 % larger."""

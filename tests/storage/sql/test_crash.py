@@ -23,7 +23,7 @@ from fakes.storage_writers import call_key, write_events, write_steps
 def processes() -> ForkServerContext:
     """Starts processes quickly: what they import is imported once."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["fakes.storage_writers"])
+    context.set_forkserver_preload(["deerflow.storage.sql.storage", "langchain_core.messages"])
     return context
 
 
@@ -95,7 +95,9 @@ def test_kill_at_random_leaves_whole_steps_and_a_gapless_log(
                 break
         ours.close()
         whole += asyncio.run(check(path, "key", started))
-        assert connect(path).execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        connection = connect(path)
+        assert connection.execute("PRAGMA integrity_check").fetchone()[0] == "ok"
+        connection.close()
     assert whole > 0
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Iterable, Mapping, Sequence
+from copy import copy
 from dataclasses import dataclass, field
 from typing import Any, cast
 
@@ -114,6 +115,15 @@ class Chain:
         self.resumed = bool(self.pending)
         self.holders = holders
 
+    def snapshots(self) -> dict[str, DeltaSnapshot]:
+        """Delta channels whose whole value at head is at hand."""
+        found: dict[str, DeltaSnapshot] = {}
+        for channel, known in self.histories.items():
+            seed = known.get("seed")
+            if isinstance(seed, DeltaSnapshot) and not known["writes"]:
+                found[channel] = frozen(seed)
+        return found
+
     def thinnable(self, channel: str, metadata: CheckpointMetadata) -> bool:
         """Whether the next checkpoint's snapshot says nothing that head and its writes do not say.
 
@@ -143,7 +153,7 @@ class Chain:
             if channel in values:
                 value = values[channel]
                 if isinstance(value, DeltaSnapshot):
-                    value = DeltaSnapshot(_shallow(value.value))
+                    value = frozen(value)
                 self.histories[channel] = {"writes": [], "seed": value}
             elif channel in self.histories or self.complete:
                 history = self.histories.setdefault(channel, {"writes": []})
@@ -160,16 +170,14 @@ class Chain:
             entry: DeltaChannelHistory = {"writes": list(known["writes"])}
             if "seed" in known:
                 seed = known["seed"]
-                entry["seed"] = (
-                    DeltaSnapshot(_shallow(seed.value)) if isinstance(seed, DeltaSnapshot) else seed
-                )
+                entry["seed"] = frozen(seed) if isinstance(seed, DeltaSnapshot) else seed
             found[channel] = entry
         return found
 
 
-def _shallow(value: Any) -> Any:
-    """A copy whose change leaves the original alone; messages are never changed in place."""
-    return cast("list[Any]", value)[:] if isinstance(value, list) else value
+def frozen(snapshot: DeltaSnapshot) -> DeltaSnapshot:
+    """A copy that later changes of the list leave alone; messages never change in place."""
+    return DeltaSnapshot(copy(snapshot.value))
 
 
 class Chains:
@@ -188,6 +196,10 @@ class Chains:
             return None
         self._chains.move_to_end((thread_key, ns))
         return chain
+
+    def newest(self, thread_key: str, ns: str) -> Chain | None:
+        """The chain, wherever it stands."""
+        return self._chains.get((thread_key, ns))
 
     def peek(self, thread_key: str, ns: str, head: str) -> Chain | None:
         """The chain when it stands at head."""

@@ -14,7 +14,7 @@ from langgraph.checkpoint.base import (
 )
 
 from deerflow.storage.checkpoints.address import Address, pack_id, unpack_id
-from deerflow.storage.checkpoints.chain import Write, in_order
+from deerflow.storage.checkpoints.chain import Write, frozen, in_order
 from deerflow.storage.checkpoints.serde import CompactSerde, DeltaSnapshot
 from deerflow.storage.encoding import pack, unpack
 from deerflow.storage.sql.driver import Connection
@@ -29,6 +29,8 @@ _NEWEST = f"SELECT {_COLUMNS} {_AT} ORDER BY c.checkpoint_id DESC LIMIT 1"
 _EXACT = f"SELECT {_COLUMNS} {_AT} AND c.checkpoint_id = ?"
 _KNOWN = ("v", "ts", "channel_versions", "versions_seen", "updated_channels")
 
+_NOTHING: Mapping[str, Any] = {}
+
 
 @dataclass(frozen=True, slots=True)
 class Packed:
@@ -36,12 +38,13 @@ class Packed:
 
     Attributes:
         data: everything but the large values.
-        large: channel → bytes of large values that this checkpoint is the first to hold.
+        large: channel → bytes of large values that this checkpoint is the first to hold; a
+            snapshot is still a value, it is encoded in the writer's thread.
         holders: channel → id of the checkpoint that holds it, own ones included.
     """
 
     data: bytes
-    large: dict[str, bytes]
+    large: dict[str, bytes | DeltaSnapshot]
     holders: dict[str, str]
 
 
@@ -94,14 +97,14 @@ class Rows:
         """
         fields = cast("dict[str, Any]", checkpoint)
         inline: dict[str, bytes] = {}
-        large: dict[str, bytes] = {}
+        large: dict[str, bytes | DeltaSnapshot] = {}
         holders: dict[str, str] = {}
         for channel, value in checkpoint["channel_values"].items():
             if channel in held and channel not in changed:
                 holders[channel] = held[channel]
                 continue
-            data = self._serde.pack(value)
-            if len(data) <= INLINE_BYTES and not isinstance(value, DeltaSnapshot):
+            data = frozen(value) if isinstance(value, DeltaSnapshot) else self._serde.pack(value)
+            if isinstance(data, bytes) and len(data) <= INLINE_BYTES:
                 inline[channel] = data
             else:
                 large[channel] = data
@@ -113,6 +116,10 @@ class Rows:
         known = {key: value for key, value in metadata.items() if key != "run_id"}
         body = [*(fields.get(key) for key in _KNOWN), rest]
         return Packed(self._serde.pack([body, inline, places, known]), large, holders)
+
+    def pack_large(self, value: bytes | DeltaSnapshot) -> bytes:
+        """Stored form of a large value."""
+        return pack(value if isinstance(value, bytes) else self._serde.pack(value))
 
     def row(self, found: tuple[Any, ...]) -> Row:
         """Read the columns of a checkpoint."""
@@ -156,10 +163,15 @@ class Rows:
             raise KeyError(channel)
         return self._serde.unpack(unpack(found[0]))
 
-    def values(self, connection: Connection, at: Address, row: Row) -> dict[str, Any]:
-        """Every stored channel value of a checkpoint."""
+    def values(
+        self, connection: Connection, at: Address, row: Row, known: Mapping[str, Any]
+    ) -> dict[str, Any]:
+        """Every stored channel value of a checkpoint, those at hand not read again."""
         found: dict[str, Any] = {}
         for channel in (*row.inline, *row.holders):
+            if channel in known:
+                found[channel] = known[channel]
+                continue
             try:
                 found[channel] = self.value(connection, at, row, channel)
             except KeyError:
@@ -188,17 +200,22 @@ class Rows:
         return [Write(path, task_id, *entry) for entry in found]
 
     def tuple_of(
-        self, connection: Connection, at: Address, row: Row, writes: list[Write]
+        self,
+        connection: Connection,
+        at: Address,
+        row: Row,
+        writes: list[Write],
+        known: Mapping[str, Any] = _NOTHING,
     ) -> CheckpointTuple:
-        """A row as LangGraph reads it."""
-        *known, rest = row.body
+        """A row as LangGraph reads it; `known` values need not be read."""
+        *fields, rest = row.body
         checkpoint = cast(
             Checkpoint,
             {
-                **dict(zip(_KNOWN, known, strict=True)),
+                **dict(zip(_KNOWN, fields, strict=True)),
                 **rest,
                 "id": row.checkpoint_id,
-                "channel_values": self.values(connection, at, row),
+                "channel_values": self.values(connection, at, row, known),
             },
         )
         metadata = dict(row.metadata)

@@ -75,7 +75,7 @@ class DeltaSaver(BaseCheckpointSaver[int]):
         packed = self._rows.pack(checkpoint, metadata, new_versions, held)
         thin = frozenset(c for c in packed.large if chain and chain.thinnable(c, metadata))
         put = Put(at, parent.checkpoint_id, _run_id(config, metadata), packed, thin)
-        ticket = self._writer.submit(put_work(put), scope=at.thread_key, guarded=True)
+        ticket = self._writer.submit(put_work(put, self._rows), scope=at.thread_key, guarded=True)
         if chain is not None:
             chain.advance(at.checkpoint_id, checkpoint["channel_values"], metadata, packed.holders)
             self._chains.put(at.thread_key, at.ns, chain)
@@ -116,13 +116,16 @@ class DeltaSaver(BaseCheckpointSaver[int]):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest one."""
         at = Address.of(config)
+        newest = self._chains.newest(at.thread_key, at.ns)
+        head, known = (newest.head, newest.snapshots()) if newest else ("", {})
 
         def query(connection: Connection) -> tuple[CheckpointTuple, Row, list[Write]] | None:
             row = self._rows.find(connection, at)
             if row is None:
                 return None
             writes = self._rows.writes(connection, at, row)
-            return self._rows.tuple_of(connection, at, row, writes), row, writes
+            kept = known if row.checkpoint_id == head else {}
+            return self._rows.tuple_of(connection, at, row, writes, kept), row, writes
 
         found = await self._readers.read(query, scope=at.thread_key)
         if found is None:

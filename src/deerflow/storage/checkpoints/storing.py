@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from deerflow.storage.checkpoints.address import Address, pack_id
 from deerflow.storage.checkpoints.chain import Write, merged
 from deerflow.storage.checkpoints.rows import Packed, Rows, pack_row
-from deerflow.storage.encoding import pack
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
 
@@ -54,7 +53,7 @@ class Put:
     thin: frozenset[str]
 
 
-def put_work(put: Put) -> Callable[[Batch], None]:
+def put_work(put: Put, rows: Rows) -> Callable[[Batch], None]:
     """The operation that stores a checkpoint."""
 
     def work(batch: Batch) -> None:
@@ -63,10 +62,10 @@ def put_work(put: Put) -> Callable[[Batch], None]:
         parent = pack_id(put.parent) if put.parent else None
         id = pack_id(at.checkpoint_id)
         connection.execute(_PUT, (thread, at.ns, id, parent, put.run_id, pack_row(put.packed.data)))
-        for channel, data in put.packed.large.items():
+        for channel, value in put.packed.large.items():
             key = (thread, at.ns, channel)
             thin = _thin(connection, key) if channel in put.thin else 0
-            connection.execute(_VALUE, (*key, id, thin, pack(data)))
+            connection.execute(_VALUE, (*key, id, thin, rows.pack_large(value)))
 
     return work
 
