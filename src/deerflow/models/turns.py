@@ -22,6 +22,8 @@ MAX_STEPS = 6
 """Turns with calls after one request; a small model that needs more is going in circles."""
 _ATTEMPTS = 2
 _MARGIN = 64
+_SHRINK = (1.0, 0.5, 0.2)
+"""Shares of the window to try: the estimate of tokens is too low for some scripts."""
 _FRAMED = re.compile(r"<(system-reminder|uploads|memory|untrusted-content)\b[^>]*>.*?</\1>", re.S)
 _PATH = re.compile(r"/mnt/(?:user-data|skills)/[\w./-]*\w")
 _MAX_PATHS = 20
@@ -230,7 +232,7 @@ class Turn:
         """A generation over the transcript, shortened until it fits."""
         bound = min(self.limits.max_tokens, self.limits.n_ctx // 2)
         budget = self.limits.n_ctx - bound - _MARGIN
-        for shrink in (1.0, 0.7, 0.4):
+        for shrink in _SHRINK:
             try:
                 return self._count.chat(
                     fitted(self.ask.messages, int(budget * shrink), extra),

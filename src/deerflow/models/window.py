@@ -22,8 +22,10 @@ BYTES_PER_TOKEN = 3.0
 _PER_MESSAGE = 8
 _RESULT = 1_500
 """Characters of a tool result that stay when the window is short: head and tail."""
-_TASK = 600
-"""Characters of the task that stay at least."""
+_ARGUMENT = 600
+"""Characters of an argument of an earlier call that are shown."""
+_FLOOR = 80
+"""Characters below which no text is cut further."""
 DROPPED = "[Earlier messages were left out.]"
 
 
@@ -84,9 +86,9 @@ def _squeezed(lines: list[Line], budget: int) -> list[Line]:
     while tokens(lines) > budget:
         longest = max(range(len(lines)), key=lambda i: len(lines[i]["content"]))
         size = len(lines[longest]["content"])
-        if size <= _TASK:
+        if size <= _FLOOR:
             break
-        lines[longest] = _cut(lines[longest], max(_TASK, size * 2 // 3))
+        lines[longest] = _cut(lines[longest], max(_FLOOR, size * 2 // 3))
     return lines
 
 
@@ -147,6 +149,6 @@ def _said(message: AIMessage) -> str:
 def _shortened(args: dict[str, Any]) -> dict[str, Any]:
     """Arguments with long texts cut: what was written is in the file, not in the window."""
     return {
-        key: _cut({"content": value}, _TASK)["content"] if isinstance(value, str) else value
+        key: _cut({"content": value}, _ARGUMENT)["content"] if isinstance(value, str) else value
         for key, value in args.items()
     }
