@@ -136,6 +136,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
         run.turn += 1
         if message.id not in run.logged:
             log_message(run, message)
+        if message.id not in run.completed:
             run.emit(
                 "model_completed",
                 {
@@ -161,11 +162,11 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
             )
         call = request.tool_call
         call_id = call["id"] or ""
-        place = _book(run, None).place(request.state["messages"], call_id)
+        messages = request.state["messages"]
+        place = _book(run, messages).place(messages, call_id)
         run.bash_calls[call_id] = place.shells
         ident = f"{place.message_id}.{place.index}"
-        fresh = ident not in run.logged
-        if fresh:
+        if ident not in run.logged:
             run.emit(
                 "tool_started",
                 {"tool_call_id": call_id, "name": call["name"], "args": call["args"]},
@@ -180,12 +181,8 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
                 step = partial(_through, hook, run, step)
             result = await step(request)
         message = _named(result, ident, call_id)
-        if fresh and message is not None:
-            run.emit(
-                "tool_completed",
-                {"tool_call_id": call_id, "name": call["name"], "status": message.status},
-            )
-            log_message(run, message)
+        if message is not None:
+            _tell(run, message, call["name"])
         return result
 
     def _run(self, runtime: Any) -> RunContext:
@@ -255,7 +252,8 @@ def _limit_reply(run: RunContext) -> ModelReply:
     limit = {"rule": "max_turns", "used": run.turn, "limit": run.max_turns}
     text = f"Stopped: the limit of {run.max_turns} model turns (max_turns) is reached."
     run.emit("guard", {**limit, "message": text})
-    message = AIMessage(content=text, id=f"ai-{uuid.uuid4().hex}", additional_kwargs={LIMIT: limit})
+    ident = f"limit-{run.run_id}-{run.turn}"  # the same after a kill
+    message = AIMessage(content=text, id=ident, additional_kwargs={LIMIT: limit})
     return ModelReply(message, jump="end")
 
 
@@ -279,6 +277,21 @@ def log_message(run: RunContext, message: AnyMessage) -> None:
         run.storage.deltas.finish(run.run_id, message.id or "")
 
 
+def _tell(run: RunContext, message: ToolMessage, name: str) -> None:
+    """Log a result; after a kill, what the log says already is what the history gets."""
+    told = run.logged.get(message.id or "")
+    if told and isinstance(told["content"], str) and isinstance(message.content, str):
+        message.content, message.status = told["content"], told["status"]
+    call_id = message.tool_call_id
+    if call_id not in run.completed:
+        run.emit(
+            "tool_completed",
+            {"tool_call_id": call_id, "name": name, "status": message.status},
+        )
+    if told is None:
+        log_message(run, message)
+
+
 def _named(result: ToolResult, ident: str, call_id: str) -> ToolMessage | None:
     """The tool message inside a result, given the id that its place decides."""
     if isinstance(result, ToolMessage):
@@ -292,15 +305,13 @@ def _named(result: ToolResult, ident: str, call_id: str) -> ToolMessage | None:
     return None
 
 
-def _book(run: RunContext, messages: Sequence[AnyMessage] | None) -> CallBook:
-    """The run's call book; with messages also brought up to date, and the turns counted after a resume."""
+def _book(run: RunContext, messages: Sequence[AnyMessage]) -> CallBook:
+    """The run's call book, brought up to date; the turns are counted after a resume."""
     book = run.scratch.get(CallBook)
     if book is None:
         book = run.scratch[CallBook] = CallBook()
-        if messages is not None and run.turn == 0:
-            run.turn = _turns(messages, run.input_id)
-    if messages is not None:
-        book.catch_up(messages)
+        run.turn = run.turn or _turns(messages, run.input_id)
+    book.catch_up(messages)
     return book
 
 

@@ -34,7 +34,8 @@ class RunContext:
         cwd: virtual directory of the agent's shell, from the thread state.
         scratch: cursors of middlewares by class, rebuilt on resume; never in the state.
         bash_calls: tool_call_id → number of shell calls in its turn.
-        logged: ids of messages whose event is in the log already (filled on resume).
+        logged: message id → the message as the log has it (filled on resume).
+        completed: message and call ids whose `…_completed` event is in the log (filled on resume).
     """
 
     user_id: str
@@ -55,7 +56,8 @@ class RunContext:
     cwd: str = ""
     scratch: dict[type, Any] = field(default_factory=dict[type, Any])
     bash_calls: dict[str, int] = field(default_factory=dict[str, int])
-    logged: set[str] = field(default_factory=set[str])
+    logged: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
+    completed: set[str] = field(default_factory=set[str])
     _sandbox: Sandbox | None = None
 
     @property

@@ -7,7 +7,7 @@ import hashlib
 from typing import Any, cast
 
 from langchain.agents.middleware.types import ToolCallRequest
-from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Command
 
@@ -118,18 +118,22 @@ class ToolJournal(Middleware):
             record = await journal.tool_lookup(key)
             if record is not None and record.result is not None:
                 return self._codec.load(record.result)
+            told = run.logged.get(f"{place.message_id}.{place.index}")
+            if told is not None:  # it failed, and that was told before the kill
+                return _failure(call, told["content"])
             if record is not None and record.started and not marks.get("idempotent"):
-                return ToolMessage(
-                    content=UNKNOWN,
-                    name=call["name"],
-                    tool_call_id=call["id"] or "",
-                    status="error",
-                )
+                return _failure(call, UNKNOWN)
         if not marks.get("idempotent"):
             await journal.tool_started(key, call["name"])
         result = await next_(request)
         journal.tool_finished(key, call["name"], self._codec.dump(result))
         return result
+
+
+def _failure(call: ToolCall, content: Any) -> ToolMessage:
+    return ToolMessage(
+        content=content, name=call["name"], tool_call_id=call["id"] or "", status="error"
+    )
 
 
 def marks_of(request: ToolCallRequest) -> ToolMarks:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+import time
 import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
@@ -24,6 +25,7 @@ from deerflow.runtime.request import RunRequest
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import RunRow, Storage, ThreadRow
+from deerflow.storage.states import ABANDONED
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Folders = Callable[[str, str], ThreadFolders]
@@ -112,6 +114,7 @@ class Admission:
             "expect": list(expect),
         }
         started = {"input": request.task, "resumed": False, **settings}
+        before = await asyncio.to_thread(scan_outputs, folders.outputs)
         await self._bury(thread)
         await parts.storage.threads.start_run(
             thread.thread_key,
@@ -120,16 +123,32 @@ class Admission:
             config=settings,
             event=("run_started", started),
         )
-        job = Job(thread, context, _input(context, request.task), thread.last_seq, request.uploads)
-        job.before = await asyncio.to_thread(scan_outputs, folders.outputs)
-        return job
+        return Job(
+            thread,
+            context,
+            _input(context, request.task),
+            thread.last_seq,
+            request.uploads,
+            before,
+        )
 
     async def _bury(self, thread: ThreadRow) -> None:
         """Close a run that a dead process left open, so that the thread takes a new one."""
-        threads = self._parts.storage.threads
-        left = await threads.active_run(thread.thread_key)
-        if left is not None and not is_alive(left.owner):
-            await threads.abandon_run(left.run_id)
+        storage = self._parts.storage
+        left = await storage.threads.active_run(thread.thread_key)
+        if left is None or is_alive(left.owner):
+            return
+        ended: dict[str, Any] = {
+            "status": "error",
+            "outcome": None,
+            "usage": {},
+            "error": ABANDONED,
+            "artifacts": [],
+            "at": time.time(),
+        }
+        closed = storage.threads.end_run(left.run_id, status="error", outcome=None, error=ABANDONED)
+        storage.events.append(thread.thread_key, left.run_id, "run_ended", ended)
+        await closed
 
     async def resume(self, request: RunRequest) -> Job:
         """The last run of a thread, taken over where it stopped.
@@ -162,14 +181,20 @@ class Admission:
         context.plan = bool(row.config.get("plan", request.plan))
         if request.max_turns is None:
             context.max_turns = int(row.config.get("max_turns", context.max_turns))
-        await self._note_logged(context)
-        job_input = await self._resume_input(thread, row, context)
-        last = await parts.storage.events.append(
-            thread.thread_key,
-            row.run_id,
-            "run_started",
-            {"input": row.input.get("task", ""), "resumed": True, "model": model},
-        )
+        taken = False
+        try:
+            await self._note_logged(context)
+            job_input = await self._resume_input(thread, row, context)
+            last = await parts.storage.events.append(
+                thread.thread_key,
+                row.run_id,
+                "run_started",
+                {"input": row.input.get("task", ""), "resumed": True, "model": model},
+            )
+            taken = True
+        finally:
+            if not taken:  # nobody executes it: the next resume must not meet a living owner
+                await parts.storage.threads.end_run(row.run_id, status="cancelled", outcome=None)
         return Job(thread, context, job_input, last.seq - 1)
 
     async def _resume_input(
@@ -184,13 +209,43 @@ class Admission:
         return _input(context, str(row.input.get("task", "")))
 
     async def _note_logged(self, context: RunContext) -> None:
-        """Fill `context.logged` with the messages of this run that the log has."""
-        after = 0
+        """Note what the log has of this run; text of replies that a kill cut off is void."""
+        after, begun = 0, set[str]()
         while events := await self._parts.storage.events.read(context.thread_key, after=after):
             for event in events:
-                if event.run_id == context.run_id and event.type == "message":
-                    context.logged.add(str(event.payload["message"].get("id")))
+                payload = event.payload
+                if event.run_id != context.run_id:
+                    continue
+                if event.type == "message":
+                    context.logged[str(payload["message"].get("id"))] = payload["message"]
+                elif event.type == "model_started":
+                    begun.add(str(payload["message_id"]))
+                elif event.type == "model_completed":
+                    context.completed.add(str(payload["message_id"]))
+                elif event.type == "tool_completed":
+                    context.completed.add(str(payload["tool_call_id"]))
             after = events[-1].seq
+        for message_id in begun - context.logged.keys():
+            await self._void(context, message_id)
+
+    async def _void(self, context: RunContext, message_id: str) -> None:
+        """Tell readers that the streamed text of a cut reply counts no more."""
+        deltas = self._parts.storage.deltas
+        if await deltas.read(context.run_id, message_id):
+            name = context.model_name
+            context.emit(
+                "model_retry",
+                {
+                    "model": name,
+                    "attempt": 1,
+                    "code": ABANDONED["code"],
+                    "message": "The reply was cut off when its process died; it comes anew.",
+                    "wait_seconds": 0.0,
+                    "next_model": name,
+                    "message_id": message_id,
+                },
+            )
+            deltas.finish(context.run_id, message_id)
 
     def _context(
         self,
