@@ -9,10 +9,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, get_args
 
+import typer.main
 from langchain_core.utils.function_calling import convert_to_openai_tool
+from typer.core import TyperGroup, TyperOption
 
 from deerflow import errors as error_module
 from deerflow import events as event_module
+from deerflow.cli.app import app
 from deerflow.config.sample import scalar
 from deerflow.config.schema import AppConfig
 from deerflow.config.section import Section
@@ -165,7 +168,40 @@ def _kind(schema: dict[str, Any]) -> str:
     return str(schema.get("type", "any"))
 
 
+def commands() -> str:
+    """The page of the command line, from its own help."""
+    lines = [
+        "# Command line",
+        "",
+        f"{NOTE} `deerflow COMMAND --help` prints the same. Exit codes: 0 done, 1 failed, 2 bad",
+        "usage or configuration; `run` has further ones, see there.",
+        "",
+    ]
+    return "\n".join([*lines, *_commands(typer.main.get_command(app), "deerflow")]).rstrip() + "\n"
+
+
+def _commands(command: Any, path: str) -> Iterator[str]:
+    if isinstance(command, TyperGroup):
+        for name, inner in command.commands.items():
+            yield from _commands(inner, f"{path} {name}")
+        return
+    yield from (f"## {path}", "", inspect.cleandoc(command.help or ""), "")
+    options = [each for each in command.params if each.name != "help"]
+    if options:
+        yield from ("| argument or option | |", "|---|---|")
+    for option in options:
+        named = (
+            ", ".join(option.opts) if option.opts[0].startswith("-") else f"{option.name}".upper()
+        )
+        takes_value = isinstance(option, TyperOption) and not option.is_flag
+        kind = option.metavar or getattr(option.type_descriptor.annotation, "__name__", "text")
+        shown = f"{named} {kind.upper()}" if takes_value else named
+        yield f"| `{shown}` | {getattr(option, 'help', '') or ''} |"
+    yield ""
+
+
 PAGES: dict[str, Callable[[], str]] = {
+    "cli.md": commands,
     "config.md": configuration,
     "errors.md": errors,
     "events.md": events,
