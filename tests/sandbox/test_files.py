@@ -11,8 +11,7 @@ import socket
 import stat
 import subprocess
 import sys
-import threading
-from functools import partial
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -136,74 +135,66 @@ async def test_a_link_into_the_skills_is_read_but_not_written(home: Home) -> Non
         await home.tree.write("/mnt/skills/public/pdf/SKILL.md", b"")
 
 
-@pytest.mark.parametrize("operation", ["read", "write"])
-async def test_swapping_a_directory_for_a_link_never_leads_outside(
-    home: Home, operation: str
-) -> None:
+FLIP = """
+import itertools, os, sys
+door, target = sys.argv[1:]
+for turn in itertools.count():
+    kept = f"{door}-kept{turn}"
+    for step, names in ((os.rename, (door, kept)), (os.symlink, (target, door)),
+                        (os.unlink, (door,)), (os.rename, (kept, door))):
+        try:
+            step(*names)
+        except OSError:  # a writer may make the folder anew
+            pass
+    if turn == 0:
+        print(flush=True)
+"""
+
+
+@contextlib.contextmanager
+def flipping(door: Path, target: Path) -> Iterator[None]:
+    """A process of its own that flips a name between what it is and a link, until the end."""
+    command = [sys.executable, "-S", "-c", FLIP, str(door), str(target)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        try:
+            yield
+        finally:
+            process.kill()
+
+
+async def attempts(call: Callable[[], Awaitable[object]]) -> set[object]:
+    """What a call yields while the attacker works; at least 400 times, and until it succeeds."""
+    seen: set[object] = set()
+    for count in itertools.count():
+        try:
+            seen.add(await call())
+        except PathError:
+            pass
+        if count >= 400 and seen:
+            return seen
+    raise AssertionError
+
+
+async def test_swapping_a_directory_for_a_link_never_leads_outside(home: Home) -> None:
     """An attacker flips `d` between a folder and a link out while the tools work on `d/key`."""
     (home.work / "d").mkdir()
     (home.work / "d" / "key").write_bytes(b"inside")
-    stop = threading.Event()
-    door = home.work / "d"
-
-    def flip() -> None:
-        for turn in itertools.count():
-            if stop.is_set():
-                return
-            kept = home.work / f"kept{turn}"
-            for step in (
-                partial(door.rename, kept),
-                partial(door.symlink_to, home.secret),
-                door.unlink,
-                partial(kept.rename, door),
-            ):
-                with contextlib.suppress(OSError):  # the writer may make the folder anew
-                    step()
-
-    attacker = threading.Thread(target=flip)
-    attacker.start()
-    done = 0
-    try:
-        for _ in range(400):
-            try:
-                if operation == "read":
-                    assert await home.tree.read("d/key") == b"inside"
-                else:
-                    await home.tree.write("d/key", b"inside")
-                done += 1
-            except PathError:
-                continue
-    finally:
-        stop.set()
-        attacker.join()
-    assert done
+    with flipping(home.work / "d", home.secret):
+        assert await attempts(lambda: home.tree.read("d/key")) == {b"inside"}
+        await attempts(lambda: home.tree.write("d/key", b"inside"))
     assert (home.secret / "key").read_bytes() == SECRET
     assert sorted(entry.name for entry in home.secret.iterdir()) == ["key"]
 
 
 async def test_swapping_a_file_for_a_link_never_leads_outside(home: Home) -> None:
     (home.work / "f").write_bytes(b"inside")
-    (home.work / "out").symlink_to(home.secret / "key")
-    stop = threading.Event()
-
-    def flip() -> None:
-        while not stop.is_set():
-            os.rename(home.work / "f", home.work / "kept")
-            os.rename(home.work / "out", home.work / "f")
-            os.rename(home.work / "f", home.work / "out")
-            os.rename(home.work / "kept", home.work / "f")
-
-    attacker = threading.Thread(target=flip)
-    attacker.start()
-    try:
-        for _ in range(400):
-            try:
-                assert await home.tree.read("f") == b"inside"
-            except PathError:
-                continue
-    finally:
-        stop.set()
-        attacker.join()
+    with flipping(home.work / "f", home.secret / "key"):
+        assert await attempts(lambda: home.tree.read("f")) == {b"inside"}
+    with flipping(home.work / "g", home.secret / "key"):
+        await attempts(lambda: home.tree.write("g", b"inside"))
+    assert (home.secret / "key").read_bytes() == SECRET
 
 
 def test_the_kernel_refuses_to_leave(home: Home) -> None:
