@@ -104,6 +104,11 @@ async def examine(harness: Harness, home: Path, thread_id: str) -> Findings:
     assert thread is not None
     runs = await harness.storage.threads.runs(thread.thread_key)
     problems = [*_log(events), *_history(events, messages), *_effects(home, thread_id, messages)]
+    for event in events:
+        if event.type == "model_started":
+            left = await harness.storage.deltas.read(event.run_id, event.payload["message_id"])
+            if left:
+                problems.append(f"deltas of {event.payload['message_id']} were left: {left}")
     expected = [
         f"/{m.content.removeprefix('did ')}"
         for m in messages
@@ -151,6 +156,23 @@ def _log(events: list[Event]) -> list[str]:
     completed = {e.payload["message_id"] for e in events if e.type == "model_completed"}
     if spoken != completed:
         problems.append(f"messages and model_completed differ: {spoken ^ completed}")
+    for run_id in ended:
+        problems += _sums([e for e in events if e.run_id == run_id])
+    return problems
+
+
+def _sums(events: list[Event]) -> list[str]:
+    """Turns count from 1, and the usage at the end is that of every reply."""
+    replies = [e.payload for e in events if e.type == "model_completed"]
+    problems: list[str] = []
+    if [reply["turn"] for reply in replies] != list(range(1, len(replies) + 1)):
+        problems.append(f"turns: {[reply['turn'] for reply in replies]}")
+    paid = sum(reply["usage"]["total_tokens"] for reply in replies)
+    for event in events:
+        if event.type == "run_ended" and event.payload["status"] == "success":
+            told = event.payload["usage"].get("total", {}).get("total")
+            if told != paid:
+                problems.append(f"usage says {told}, the replies sum up to {paid}")
     return problems
 
 

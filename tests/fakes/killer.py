@@ -56,13 +56,17 @@ FIRST_STORY: list[dict[str, Any]] = [
             *_effect("3a", "3b"), _call("nothing_like_it", "3c"), _call("peek", "3d"),
             *_effect("3e"),
         ],
-        "usage": {"input": 10, "output": 5},
     },
     {"calls": [_call("failing", "4a", id="call_0"), _call("note", "4b", id="call_0")]},
     {"text": "Nearly there.", "calls": [_call("peek", "5a"), _call("flaky_peek", "5b")]},
     {"text": ANSWER, "gap_ms": 1},
 ]  # fmt: skip
-STORIES = {"first": FIRST_STORY, "second": [{"text": SECOND, "gap_ms": 1}]}
+for _number, _turn in enumerate(FIRST_STORY):
+    _turn["usage"] = {"input": 10, "output": 2**_number}
+STORIES = {
+    "first": FIRST_STORY,
+    "second": [{"text": SECOND, "gap_ms": 1, "usage": {"input": 10, "output": 1}}],
+}
 
 
 @dataclass(frozen=True)

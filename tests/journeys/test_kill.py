@@ -77,9 +77,10 @@ class Ward:
         """The next message must work, and everything must be in order."""
         await self.die(self.order(*threads, story="second"))
         for thread in threads:
-            said = [x["answer"] for x in read_ledger(self.home, "ends") if x["thread"] == thread]
-            if said[-2:] != [ANSWER, SECOND]:
-                self.complaints.append(f"{thread} ended with {said}")
+            messages, _ = await messages_of(self.harness, thread)
+            said = [m.text for m in messages if m.type == "ai" and not m.tool_calls]
+            if said != [ANSWER, SECOND]:
+                self.complaints.append(f"{thread} answered {said}")
             found = await examine(self.harness, self.home, thread)
             self.complaints += [f"{thread}: {problem}" for problem in found.problems]
             if set(found.statuses) != {"success"}:
@@ -96,7 +97,10 @@ class Ward:
                 break
             found = await recorded(self.harness, self.home, thread)
             before.append((found, set(self.dead)))
-            started = started or bool(await events_of(self.harness, thread))
+            events = await events_of(self.harness, thread)
+            started = started or bool(events)
+            if events and events[-1].type == "run_ended":
+                break
         else:
             await self.die(self.order(thread, story="" if started else "first"))
         for found, dead in before:

@@ -41,8 +41,8 @@ class TokenUsageMiddleware(Middleware):
 
     async def model(self, call: ModelCall, next_: ModelNext) -> ModelReply:
         """Call, count, and note in the reply which model wrote it."""
-        ledger = self._ledger(call.run)
-        self._catch_up(ledger, call)
+        ledger = _ledger(call.run)
+        recount(call.run, call.state.get("messages", ()), self._catalog)
         reply = await next_(call)
         message = reply.message
         if message is not None and LIMIT not in message.additional_kwargs:
@@ -55,41 +55,44 @@ class TokenUsageMiddleware(Middleware):
             ledger.counted.add(message.id or "")
         return reply
 
-    def _ledger(self, run: RunContext) -> Ledger:
-        ledger = run.scratch.get(type(self))
-        if ledger is None:
-            ledger = run.scratch[type(self)] = Ledger()
-        return ledger
-
-    def _catch_up(self, ledger: Ledger, call: ModelCall) -> None:
-        """Count the run's replies that a former process paid for, found in the history."""
-        messages: Sequence[AnyMessage] = call.state.get("messages", ())
-        first = ledger.seen == 0
-        fresh = messages[ledger.seen :]  # after a compaction none: what is left was counted
-        ledger.seen = len(messages)
-        if not call.run.resumed:
-            return
-        nowhere = len(fresh) if first else 0
-        start = next((i + 1 for i, m in enumerate(fresh) if m.id == call.run.input_id), nowhere)
-        for message in fresh[start:]:
-            if not isinstance(message, AIMessage) or message.id in ledger.counted:
-                continue
-            name = message.response_metadata.get(MODEL)
-            if name is not None:
-                ledger.counted.add(message.id or "")
-                ledger.meter.record(message, self._named(str(name)), caller=call.run.agent)
-
     def _spec(self, model: BaseChatModel, run: RunContext) -> ModelSpec:
         try:
             return self._catalog.spec_of(model)
         except NotFoundError:  # handed in from outside, not out of the catalogue
-            return self._named(run.model_name)
+            return _named(self._catalog, run.model_name)
 
-    def _named(self, name: str) -> ModelSpec:
-        try:
-            return self._catalog.spec(name)
-        except NotFoundError:  # no longer configured: counted without a price
-            return ModelSpec(name=name, provider="", model=name)
+
+def recount(run: RunContext, messages: Sequence[AnyMessage], catalog: Catalog) -> None:
+    """Count the run's replies that a former process paid for, found in the history."""
+    ledger = _ledger(run)
+    first = ledger.seen == 0
+    fresh = messages[ledger.seen :]  # after a compaction none: what is left was counted
+    ledger.seen = len(messages)
+    if not run.resumed:
+        return
+    nowhere = len(fresh) if first else 0
+    start = next((i + 1 for i, m in enumerate(fresh) if m.id == run.input_id), nowhere)
+    for message in fresh[start:]:
+        if not isinstance(message, AIMessage) or message.id in ledger.counted:
+            continue
+        name = message.response_metadata.get(MODEL)
+        if name is not None:
+            ledger.counted.add(message.id or "")
+            ledger.meter.record(message, _named(catalog, str(name)), caller=run.agent)
+
+
+def _ledger(run: RunContext) -> Ledger:
+    ledger = run.scratch.get(TokenUsageMiddleware)
+    if ledger is None:
+        ledger = run.scratch[TokenUsageMiddleware] = Ledger()
+    return ledger
+
+
+def _named(catalog: Catalog, name: str) -> ModelSpec:
+    try:
+        return catalog.spec(name)
+    except NotFoundError:  # no longer configured: counted without a price
+        return ModelSpec(name=name, provider="", model=name)
 
 
 def usage_of(run: RunContext) -> dict[str, Any]:
@@ -100,7 +103,4 @@ def usage_of(run: RunContext) -> dict[str, Any]:
 
 def meter_of(run: RunContext) -> UsageMeter:
     """The meter of a run, made when there is none: children and summaries add to it."""
-    ledger = run.scratch.get(TokenUsageMiddleware)
-    if ledger is None:
-        ledger = run.scratch[TokenUsageMiddleware] = Ledger()
-    return ledger.meter
+    return _ledger(run).meter

@@ -19,6 +19,7 @@ from deerflow.agent.build import graph_steps
 from deerflow.agent.context import RunContext
 from deerflow.errors import ConflictError, DeerFlowError, UsageError
 from deerflow.events import Event, RunStatus
+from deerflow.middlewares.token_usage import recount
 from deerflow.runtime.admission import Admission, Folders, Graph, Job, RunParts
 from deerflow.runtime.intake import copy_uploads
 from deerflow.runtime.outcome import answer_of, artifacts_of, last_turn, outcome_of
@@ -177,6 +178,8 @@ class Runs:
             async for _ in stream:
                 pass
         state = await graph.aget_state(config)
+        # a reply of a former process that no call came after
+        recount(context, state.values.get("messages", ()), self._parts.catalog)
         messages = last_turn(state.values.get("messages", ()), context.input_id)
         outcome = await asyncio.to_thread(
             outcome_of, messages, context.folders.outputs, context.expect
