@@ -7,6 +7,7 @@ import contextlib
 import hashlib
 import itertools
 import os
+import shutil
 import socket
 import stat
 import subprocess
@@ -194,6 +195,47 @@ async def test_swapping_a_file_for_a_link_never_leads_outside(home: Home) -> Non
         assert await attempts(lambda: home.tree.read("f")) == {b"inside"}
     with flipping(home.work / "g", home.secret / "key"):
         await attempts(lambda: home.tree.write("g", b"inside"))
+    assert (home.secret / "key").read_bytes() == SECRET
+
+
+@pytest.mark.parametrize("walk", [False, True])
+async def test_a_swap_between_look_and_open_is_caught(
+    home: Home, monkeypatch: pytest.MonkeyPatch, walk: bool
+) -> None:
+    """The worst moment: each name turns into a link out right after it was looked at."""
+    look = openat.is_link
+
+    def swapping_look(directory: int, name: bytes) -> bool:
+        linked = look(directory, name)
+        target = home.secret if name == b"d" else home.secret / "key"
+        if not linked and name in (b"d", b"key"):
+            os.rename(name, name + b"-kept", src_dir_fd=directory, dst_dir_fd=directory)
+            os.symlink(target, name, dir_fd=directory)
+        return linked
+
+    def missing(directory: int, path: bytes, flags: int) -> int:
+        raise OSError(38, "no openat2")
+
+    monkeypatch.setattr(openat, "is_link", swapping_look)
+    if walk:
+        monkeypatch.setattr(openat, "open_beneath", missing)
+    for number, call in enumerate(
+        (
+            lambda: home.tree.read("key"),
+            lambda: home.tree.read("d/key"),
+            lambda: home.tree.grep("secret", path="key"),
+            lambda: home.tree.listdir("d"),
+            lambda: home.tree.write("key", b"mine"),
+            lambda: home.tree.write("d/key", b"mine"),
+        )
+    ):
+        shutil.rmtree(home.work)
+        (home.work / "d").mkdir(parents=True)
+        (home.work / "d" / "key").write_bytes(b"inside")
+        (home.work / "key").write_bytes(b"inside")
+        with pytest.raises(PathError):
+            await call()
+        assert any("-kept" in entry.name for entry in home.work.rglob("*")), number
     assert (home.secret / "key").read_bytes() == SECRET
 
 
