@@ -14,6 +14,7 @@ import pytest
 from deerflow.config.schema import SandboxConfig
 from deerflow.errors import SandboxUnavailableError
 from deerflow.sandbox.host import HostProvider
+from deerflow.sandbox.launcher import SEED
 from deerflow.sandbox.local import LocalProvider, LocalSandbox
 from deerflow.sandbox.protocol import Level, ThreadFolders
 from deerflow.sandbox.tree import descendants
@@ -113,7 +114,16 @@ async def bench_or_skip(
 def processes_of(sandbox: LocalSandbox) -> set[int]:
     """Host pids of everything that runs in the provider's sandboxes."""
     launcher = sandbox.estate.ground.nursery.pid
-    return {process.pid for process in descendants(launcher)} if launcher else set()
+    every = descendants(launcher) if launcher else []
+    return {process.pid for process in every if not _waits(process.pid)}
+
+
+def _waits(pid: int) -> bool:
+    """Whether it is the child that waits for the next sandbox."""
+    try:
+        return Path(f"/proc/{pid}/comm").read_text(encoding="ascii").strip() == SEED
+    except OSError:
+        return True  # it has just ended
 
 
 async def until(check: Callable[[], object], *, seconds: float = 5.0) -> bool:

@@ -6,7 +6,6 @@ import contextlib
 import os
 import signal
 import time
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Literal
@@ -211,8 +210,15 @@ def _empty(folder: Path) -> None:
                 os.kill(int(pid), signal.SIGKILL)
 
 
-def sweep(where: Hierarchies, names: Sequence[str]) -> None:
-    """Remove groups by name, with what still runs in them. Blocking."""
+def sweep(where: Hierarchies, prefix: str) -> None:
+    """Remove the groups of servers that died, with what still runs in them. Blocking.
+
+    Args:
+        where: parents.
+        prefix: what their names begin with; the server's pid and a dash follow.
+    """
     for parent in where.parents:
-        for name in names:
-            _remove(parent / name)
+        for folder in parent.glob(f"{prefix}*"):
+            pid = folder.name[len(prefix) :].partition("-")[0]
+            if pid.isdigit() and not Path("/proc", pid).exists():
+                _remove(folder)

@@ -13,7 +13,7 @@ import os
 import resource
 import signal
 from dataclasses import dataclass, field
-from typing import Final, Literal, TypedDict
+from typing import Any, Final, Literal, TypedDict
 
 from deerflow.sandbox import landlock
 
@@ -25,6 +25,7 @@ _MS_BIND: Final = 4096
 _MS_REC: Final = 16384
 _MS_PRIVATE: Final = 1 << 18
 _PR_SET_PDEATHSIG: Final = 1
+_PR_SET_NAME: Final = 15
 _PR_SET_SECCOMP: Final = 22
 _PR_SET_NO_NEW_PRIVS: Final = 38
 _PR_SET_CHILD_SUBREAPER: Final = 36
@@ -203,6 +204,32 @@ def _hand_filter(code: bytes) -> None:
     os.close(fd)
 
 
+def join(groups: list[str]) -> None:
+    """Move this process into control groups.
+
+    Raises:
+        OSError: a group is gone or may not be joined.
+    """
+    for path in groups:
+        fd = os.open(path, os.O_WRONLY)
+        try:
+            os.write(fd, b"0")
+        finally:
+            os.close(fd)
+
+
+def name_process(name: str) -> None:
+    """Set the name that ps shows (15 characters)."""
+    _libc().prctl(_PR_SET_NAME, name.encode(), 0, 0, 0)
+
+
+def read_plan(data: dict[str, Any]) -> Confinement:
+    """A plan out of its JSON form."""
+    rest = dict(data)
+    rules = rest.pop("paths")
+    return Confinement(paths=Paths(**rules) if rules else None, **rest)
+
+
 def enter(plan: Confinement) -> None:
     """Confine this process and become the program; returns only by raising.
 
@@ -210,10 +237,7 @@ def enter(plan: Confinement) -> None:
         OSError: a step failed; the message names the step.
     """
     os.umask(0o022)
-    for path in plan.groups:
-        fd = os.open(path, os.O_WRONLY)
-        os.write(fd, b"0")
-        os.close(fd)
+    join(plan.groups)
     if plan.mounts:
         private_mounts(plan.mounts)
     _limit(plan.rlimits)

@@ -86,6 +86,11 @@ class Nursery:
         """The launcher's pid, 0 while there is none."""
         return self._process.pid if self._process is not None else 0
 
+    async def seed(self, groups: list[str]) -> None:
+        """Fork the next child that starts in these control groups ahead of time."""
+        await self._ready()
+        self._tell({"do": "seed", "groups": groups})
+
     def kill(self, cradle: Cradle) -> None:
         """Begin to end a tree; `cradle.gone` tells when it is done."""
         if not cradle.gone.is_set():

@@ -77,6 +77,9 @@ class Premises:
     groups: Hierarchies = field(default_factory=Hierarchies)
     etc: Path = Path()
     _opened: bool = False
+    _spare: Group | None = None
+    _sowing: asyncio.Task[None] | None = None
+    _numbers: count[int] = field(default_factory=lambda: count(1))
 
     @property
     def limits(self) -> Limits:
@@ -114,8 +117,13 @@ class Premises:
 
     async def close(self) -> None:
         """End the launcher and the drain."""
+        if self._sowing is not None:
+            await self._sowing
         await self.nursery.close()
         await self.drain.close()
+        if self._spare is not None:
+            await asyncio.to_thread(self._spare.remove)
+            self._spare = None
 
     async def settle(
         self, key: str, folders: ThreadFolders, level: Level, *, mounts: bool
@@ -131,7 +139,9 @@ class Premises:
             if lease.stale:
                 await self._clear(lease.slot)
             lease.settle()
-            return await asyncio.to_thread(self._build, lease, folders, (level, mounts))
+            estate = await asyncio.to_thread(self._build, lease, folders, (level, mounts))
+            self._sow()
+            return estate
         except OSError as error:
             lease.release()
             raise _unwritable(error) from error
@@ -144,6 +154,19 @@ class Premises:
         estate.ground.pipes.close()
         await asyncio.to_thread(_raze, estate)
 
+    def _sow(self) -> None:
+        """Have a control group with a waiting process ready for the next sandbox."""
+        if self.groups.version != "none" and (self._sowing is None or self._sowing.done()):
+            self._sowing = asyncio.ensure_future(self._sow_one())
+
+    async def _sow_one(self) -> None:
+        if self._spare is None:
+            group = await asyncio.to_thread(self._make_group)
+            if group is not None:
+                with contextlib.suppress(SandboxError):
+                    await self.nursery.seed(group.entries)
+                self._spare = group
+
     # the rest blocks and runs in threads, but for _clear
 
     def _prepare(self) -> None:
@@ -151,6 +174,7 @@ class Premises:
         self.state.mkdir(parents=True, exist_ok=True)
         self.etc = etc.build(self.state, network=self.config.network == "allow")
         self.groups = discover()
+        sweep(self.groups, f"{PREFIX}{self.tag}-")
 
     def _locks(self) -> Path:
         """Uids belong to the machine, whose servers share the locks; plain slots to the state."""
@@ -168,11 +192,7 @@ class Premises:
         """End what a server that died left in a slot."""
         if self.privileged:
             await self.nursery.purge(slot)
-        await asyncio.to_thread(sweep, self.groups, [self._group_name(slot)])
         await asyncio.to_thread(shutil.rmtree, self._control(slot), True)
-
-    def _group_name(self, slot: int) -> str:
-        return f"{PREFIX}{self.tag}-{slot}"
 
     def _control(self, slot: int) -> Path:
         return self.state / "shells" / str(slot)
@@ -189,7 +209,7 @@ class Premises:
         temp.mkdir(mode=0o700)
         if owner is not None:
             os.chown(temp, *owner)
-        group = self._group(lease.slot) if level != "host" else None
+        group = self._group() if level != "host" else None
         site = Site(
             folders=folders,
             control=pipes,
@@ -233,10 +253,15 @@ class Premises:
             )
         return fallback.host_view(site), fallback.host_plan(site)
 
-    def _group(self, slot: int) -> Group | None:
+    def _group(self) -> Group | None:
+        spare, self._spare = self._spare, None
+        return spare or self._make_group()
+
+    def _make_group(self) -> Group | None:
         if self.groups.version == "none":
             return None
-        group = Group(self.groups, self._group_name(slot))
+        name = f"{PREFIX}{self.tag}-{os.getpid()}-{next(self._numbers)}"
+        group = Group(self.groups, name)
         try:
             group.make(self.limits)
         except OSError:
