@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable
 from hashlib import sha256 as digest
-from typing import Any
-
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from typing import TYPE_CHECKING, Any
 
 from deerflow.events import Event
 from deerflow.storage.checkpoints.memory import MemorySaver
@@ -28,6 +26,9 @@ from deerflow.storage.protocol import (
     ToolRecord,
 )
 from deerflow.storage.ticket import settled_ticket
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
 
 
 class MemoryEvents:

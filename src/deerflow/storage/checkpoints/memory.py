@@ -8,7 +8,6 @@ from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -18,11 +17,12 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.memory import InMemorySaver
 
 from deerflow.storage.checkpoints.address import Address
+from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 
 _NONE = ("empty", b"")
 
 
-class MemorySaver(BaseCheckpointSaver[int]):
+class MemorySaver(AsyncOnlySaver):
     """Checkpoints in memory.
 
     Args:

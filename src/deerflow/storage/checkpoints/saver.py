@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from typing import Any, NoReturn
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
-    BaseCheckpointSaver,
     ChannelVersions,
     Checkpoint,
     CheckpointMetadata,
@@ -17,6 +16,7 @@ from langgraph.checkpoint.base import (
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
 from deerflow.storage.checkpoints.address import Address
+from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
 from deerflow.storage.checkpoints.retention import copy_work, drop_work
 from deerflow.storage.checkpoints.rows import Row, Rows
@@ -33,7 +33,7 @@ _AWAITED = {ERROR, INTERRUPT}
 """Channels whose writes are durable when `aput_writes` returns: they end a run."""
 
 
-class DeltaSaver(BaseCheckpointSaver[int]):
+class DeltaSaver(AsyncOnlySaver):
     """LangGraph checkpoints on the writer's queue.
 
     LangGraph's `thread_id` is our thread key. `aput_writes` queues and returns (writes of an
@@ -274,30 +274,6 @@ class DeltaSaver(BaseCheckpointSaver[int]):
             )
             await self._writer.submit(work, scope=thread_id)
 
-    # --- sync doors ---
-
-    def get_tuple(self, config: RunnableConfig) -> NoReturn:
-        """Not offered."""
-        _async_only("aget_tuple")
-
-    def list(self, config: RunnableConfig | None, **kwargs: Any) -> Iterator[CheckpointTuple]:
-        """Not offered."""
-        _async_only("alist")
-
-    def put(self, *args: Any, **kwargs: Any) -> NoReturn:
-        """Not offered."""
-        _async_only("aput")
-
-    def put_writes(
-        self,
-        config: RunnableConfig,
-        writes: Sequence[tuple[str, Any]],
-        task_id: str,
-        task_path: str = "",
-    ) -> NoReturn:
-        """Not offered."""
-        _async_only("aput_writes")
-
 
 def _run_id(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:
     """The run's id, from where LangGraph or the runner has put it."""
@@ -306,7 +282,3 @@ def _run_id(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:
         if found:
             return str(found)
     return None
-
-
-def _async_only(name: str) -> NoReturn:
-    raise NotImplementedError(f"This saver is async only: call the graph with ainvoke, or {name}.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from pathlib import Path
 
 from deerflow.config.schema import DatabaseConfig
@@ -51,5 +52,20 @@ def _open(folder: Path) -> SqliteStorage:
             cure="Make DEER_FLOW_HOME writable, or set database.sqlite_dir.",
         ) from error
     path = folder / FILE
-    prepare(path)
-    return SqliteStorage(path)
+    new = not path.exists()
+    try:
+        prepare(path)
+        return SqliteStorage(path)
+    except StorageError:
+        if new:
+            _take_back(path)
+        raise
+
+
+def _take_back(path: Path) -> None:
+    """Leave no empty file and no empty folder of a database that could not be made."""
+    with contextlib.suppress(OSError):
+        if path.stat().st_size == 0:
+            path.unlink()
+        path.parent.rmdir()
+        path.parent.parent.rmdir()  # home, when it was empty before

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-
-from langgraph.checkpoint.base import BaseCheckpointSaver
+from typing import TYPE_CHECKING
 
 from deerflow.storage.checkpoints.saver import DeltaSaver
 from deerflow.storage.follow import Hub
@@ -17,6 +16,9 @@ from deerflow.storage.sql.journal import SqlJournal
 from deerflow.storage.sql.reader import Readers
 from deerflow.storage.sql.threads import SqlThreads
 from deerflow.storage.sql.writer import Writer
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
 
 
 class SqliteStorage:

@@ -8,14 +8,13 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from deerflow.errors import DeerFlowError, StorageError, ThreadGoneError
+from deerflow.errors import DeerFlowError, StorageError
 from deerflow.storage.follow import Hub
-from deerflow.storage.sql.batch import Batch, Mark
-from deerflow.storage.sql.driver import Connection, DatabaseError, connect, translated
+from deerflow.storage.sql.driver import Connection, DatabaseError, connect
+from deerflow.storage.sql.transactions import Debts, Job, Outcome, Transactions, Work
 from deerflow.storage.ticket import Ticket
 
 T = TypeVar("T")
-Work = Callable[[Batch], T]
 
 LINGER_SECONDS = 0.02
 """How long a write that nobody awaits may wait for company (architecture, decision 6)."""
@@ -24,16 +23,6 @@ POLL_SECONDS = 0.05
 
 IDLE_PAGES, LAST_PAGES = 500, 20_000
 """Free pages (4 KiB) that are given back to the disk at once, when idle and at the end."""
-
-
-class _Job:
-    """A queued operation and its ticket."""
-
-    __slots__ = ("ticket", "work")
-
-    def __init__(self, work: Work[Any], ticket: Ticket[Any]) -> None:
-        self.work = work
-        self.ticket = ticket
 
 
 class Writer:
@@ -57,9 +46,10 @@ class Writer:
         self._on_foreign = on_foreign
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
-        self._queue: list[_Job] = []
+        self._queue: list[Job] = []
         self._last: dict[str, Ticket[Any]] = {}
-        self._failed: dict[str, DeerFlowError] = {}
+        self._debts = Debts()
+        self._transactions = Transactions(self._connection, self._debts)
         self._go = self._finished = self._closing = False
         self._calling: asyncio.AbstractEventLoop | None = None
         self._timing: asyncio.AbstractEventLoop | None = None
@@ -81,13 +71,13 @@ class Writer:
             guarded: fail when an earlier unawaited write of the scope failed.
         """
         ticket: Ticket[T] = Ticket(
-            scope, self._lock, guarded=guarded, on_wait=self.hurry, on_read=self._seen
+            scope, self._lock, guarded=guarded, on_wait=self.hurry, on_read=self._debts.forgive
         )
         with self._lock:
             if self._finished or self._stopped is not None:
                 ticket.settle(None, self._stopped or StorageError("The storage is closed."))
                 return ticket
-            self._queue.append(_Job(work, ticket))
+            self._queue.append(Job(work, ticket))
             self._last[scope] = self._last[""] = ticket
         if self._timing is None or self._timing.is_closed():
             self._later()
@@ -111,9 +101,7 @@ class Writer:
             await self.submit(lambda batch: None)
         except DeerFlowError as error:
             errors.append(error)
-        with self._lock:
-            errors.extend(self._failed.values())
-            self._failed.clear()
+        errors.extend(self._debts.collect())
         if errors:
             raise errors[0]
 
@@ -160,12 +148,6 @@ class Writer:
             self._go = True
             self._ready.notify()
 
-    def _seen(self, error: DeerFlowError) -> None:
-        """A failure reached a caller: it is no longer owed to anybody else."""
-        with self._lock:
-            for scope in [s for s, known in self._failed.items() if known is error]:
-                del self._failed[scope]
-
     # --- the writer's thread ---
 
     def _main(self) -> None:
@@ -179,7 +161,7 @@ class Writer:
         with self._ready:
             if not (self._go or self._closing or self._reclaim):
                 self._ready.wait(POLL_SECONDS if self._hub.watched else None)
-            jobs: list[_Job] = []
+            jobs: list[Job] = []
             if self._go or self._closing:
                 jobs, self._queue = self._queue, []
                 self._go, self._timing = False, None
@@ -201,14 +183,8 @@ class Writer:
         self._resolve([(job.ticket, None, self._stopped) for job in jobs])
         self._connection.close()
 
-    def _run(self, jobs: Sequence[_Job]) -> None:
-        batch = Batch(self._connection)
-        try:
-            outcome = self._transact(jobs, batch)
-        except DatabaseError as error:
-            self._rollback()
-            self._resolve([(job.ticket, None, translated(error)) for job in jobs])
-            return
+    def _run(self, jobs: Sequence[Job]) -> None:
+        batch, outcome = self._transactions.run(jobs)
         self._reclaim = self._reclaim or bool(batch.deleted)
         self._hub.publish(batch)
         self._resolve(outcome)
@@ -223,78 +199,13 @@ class Writer:
             left = 0
         self._reclaim = left > 0 and not closing
 
-    def _transact(
-        self, jobs: Sequence[_Job], batch: Batch
-    ) -> list[tuple[Ticket[Any], Any, DeerFlowError | None]]:
-        connection = self._connection
-        connection.execute("BEGIN IMMEDIATE")
-        outcome = self._all(jobs, batch)
-        if outcome is None:
-            self._rollback()
-            batch.undo(Mark())
-            connection.execute("BEGIN IMMEDIATE")
-            outcome = [(job.ticket, *self._one(job, batch)) for job in jobs]
-        batch.save()
-        connection.execute("COMMIT")
-        return outcome
-
-    def _all(
-        self, jobs: Sequence[_Job], batch: Batch
-    ) -> list[tuple[Ticket[Any], Any, DeerFlowError | None]] | None:
-        """All at once, None when one of them fails."""
-        if any(job.ticket.guarded and job.ticket.scope in self._failed for job in jobs):
-            return None
-        try:
-            return [(job.ticket, job.work(batch), None) for job in jobs]
-        except (DeerFlowError, DatabaseError):
-            return None
-
-    def _one(self, job: _Job, batch: Batch) -> tuple[Any, DeerFlowError | None]:
-        """One operation in its savepoint; a driver's error that ended the transaction is raised."""
-        ticket, connection = job.ticket, self._connection
-        if ticket.guarded:
-            with self._lock:
-                owed = self._failed.pop(ticket.scope, None)
-            if owed is not None:
-                return None, owed
-        mark = batch.mark()
-        connection.execute("SAVEPOINT one")
-        try:
-            value = job.work(batch)
-            batch.save()
-            connection.execute("RELEASE one")
-        except (DeerFlowError, DatabaseError) as error:
-            if not connection.in_transaction:
-                raise
-            connection.execute("ROLLBACK TO one")
-            connection.execute("RELEASE one")
-            batch.undo(mark)
-            known = error if isinstance(error, DeerFlowError) else translated(error)
-            with self._lock:
-                self._owe(ticket, known)
-            return None, known
-        return value, None
-
-    def _owe(self, ticket: Ticket[Any], error: DeerFlowError) -> None:
-        """Keep a failure that nobody waits for until the next checkpoint (the lock is held).
-
-        A refused write to a deleted thread is no failure of the storage, and that thread's
-        checkpoints are refused as well.
-        """
-        if not (ticket.awaited or ticket.guarded or isinstance(error, ThreadGoneError)):
-            self._failed.setdefault(ticket.scope, error)
-
-    def _rollback(self) -> None:
-        if self._connection.in_transaction:
-            self._connection.execute("ROLLBACK")
-
-    def _resolve(self, outcome: Sequence[tuple[Ticket[Any], Any, DeerFlowError | None]]) -> None:
+    def _resolve(self, outcome: Sequence[Outcome]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
         with self._lock:
             guarded = {ticket.scope for ticket, _, _ in outcome if ticket.guarded}
             for ticket, value, error in outcome:
                 if error is not None and ticket.scope not in guarded:
-                    self._owe(ticket, error)
+                    self._debts.owe(ticket, error)
                 for loop, future in ticket.settle(value, error):
                     by_loop.setdefault(loop, []).append(future)
                 for scope in {ticket.scope, ""}:
