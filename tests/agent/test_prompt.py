@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +20,7 @@ from deerflow.runtime.request import RunRequest
 from deerflow.tools.registry import builtin_tools
 from deerflow.wiring import open_harness
 from fakes.harness import loaded
-from fakes.openai_endpoint import OpenAIEndpoint, Received, Turn
+from fakes.openai_endpoint import Call, OpenAIEndpoint, Received, Turn
 
 BODY, SYSTEM, SCHEMAS, COMPACT = 8_000, 3_500, 4_000, 1_500
 PACKAGES = "sympy, numpy, pandas, matplotlib, openpyxl, python-docx, python-pptx, pypdf, pillow"
@@ -30,9 +31,9 @@ DATE = re.compile(r"\w+day, \d{4}-\d{2}-\d{2}")
 Golden = Callable[[str, str], None]
 
 
-async def requests(home: Path, *tasks: str) -> list[Received]:
-    """What the wire sees of a thread with one answered turn per task."""
-    async with OpenAIEndpoint(default=Turn(text="Done.")) as endpoint:
+async def requests(home: Path, *tasks: str, turns: Sequence[Turn] = ()) -> list[Received]:
+    """What the wire sees of a thread; after the given turns the model answers each task at once."""
+    async with OpenAIEndpoint(*turns, default=Turn(text="Done.")) as endpoint:
         config = AppConfig.model_validate(
             {
                 "models": [
@@ -119,14 +120,18 @@ async def test_the_first_request_is_the_golden_file_and_small(
     golden("first_request.json", DATE.sub("DATE", text) + "\n")
 
 
-async def test_a_later_turn_begins_with_the_bytes_of_the_first(tmp_path: Path) -> None:
+async def test_each_request_begins_with_the_bytes_of_the_one_before(tmp_path: Path) -> None:
     """Providers cache by prefix: system text, tools and earlier messages must not move."""
-    first, second = await requests(tmp_path, TASK, "And elks?")
-    assert _bytes(second.body["tools"]) == _bytes(first.body["tools"])
-    sent = len(first.messages)
-    assert _bytes(second.messages[:sent]) == _bytes(first.messages)
-    assert list(second.body) == list(first.body)
-    assert second.messages[sent]["role"] == "assistant"
+    sums = [Call("calculator", {"expression": f"{number}+1"}) for number in (1, 2)]
+    turns = [Turn(calls=sums), Turn(text="Two and three."), Turn(calls=[Call("ls")])]
+    sent = await requests(tmp_path, TASK, "And elks?", "And both?", turns=turns)
+    assert len(sent) == 5
+    for before, after in pairwise(sent):
+        assert _bytes(after.body["tools"]) == _bytes(before.body["tools"])
+        assert list(after.body) == list(before.body)
+        count = len(before.messages)
+        assert _bytes(after.messages[:count]) == _bytes(before.messages)
+        assert after.messages[count]["role"] == "assistant"
 
 
 async def test_another_home_gets_the_same_bytes(tmp_path: Path) -> None:
