@@ -113,7 +113,7 @@ def lead_parts(
     foreign = [*config.extensions.middlewares, *loaded.extensions.middlewares]
     return LeadParts(
         config=config,
-        catalog=ModelCatalog(models, environ=environ),
+        catalog=ModelCatalog(models, environ=environ, home=loaded.home),
         resilience=Resilience(config.llm_call, config.circuit_breaker, models=len(models)),
         tools=[*get_available_tools(config.tools), *tools],
         saver=storage.saver if storage is not None else None,

@@ -64,11 +64,12 @@ class CallBook:
         answers = {result.tool_call_id: str(result.content) for result in results}
         extra = dict(message.additional_kwargs)
         bad: dict[Any, str] = extra.pop(BAD_CALLS, {})
+        tail = (message.id or "")[-24:]  # providers allow 40 characters in an id
         calls: list[Any] = []
         refused: dict[str, str] = {}
         for index, call in enumerate(message.tool_calls):
             old = call["id"] or ""
-            new = old if old and old not in self.used else f"call_{message.id}_{index}"
+            new = old if old and old not in self.used else f"call_{tail}_{index}"
             self.used.add(new)
             calls.append({**call, "id": new})
             text = answers.get(old) or bad.get(index) or bad.get(str(index))
