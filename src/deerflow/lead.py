@@ -38,6 +38,7 @@ from deerflow.plugins import load_detectors
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Maker = Callable[[], Middleware]
 
+VIEW_IMAGE = "view_image"
 COMPACT_TOOLS = ("write_file", "read_file", "bash", "present_files", "ask_clarification")
 """What a model with the compact profile is offered: few tools, so that a small window is not spent on schemas."""
 
@@ -94,6 +95,8 @@ class LeadAgents:
         tools = parts.tools
         if spec.compact:
             tools = [tool for tool in tools if tool.name in COMPACT_TOOLS]
+        if not spec.vision:
+            tools = [tool for tool in tools if tool.name != VIEW_IMAGE]
         facts = PromptFacts(
             compact=spec.compact,
             sandbox_python=parts.sandbox_python,

@@ -31,6 +31,7 @@ from deerflow.sandbox.python import describe, python_folder, read_manifest
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.open import database_file, open_storage
+from deerflow.tools.limits import ToolLimits
 from deerflow.tools.registry import get_available_tools
 
 
@@ -110,12 +111,13 @@ def lead_parts(
         ConfigError: a class or name in the configuration does not exist.
     """
     config = loaded.config
+    limits = ToolLimits.of(config.sandbox)
     foreign = [*config.extensions.middlewares, *loaded.extensions.middlewares]
     return LeadParts(
         config=config,
         catalog=ModelCatalog(models, environ=environ, home=loaded.home),
         resilience=Resilience(config.llm_call, config.circuit_breaker, models=len(models)),
-        tools=[*get_available_tools(config.tools), *tools],
+        tools=[*get_available_tools(config.tools, limits=limits), *tools],
         saver=storage.saver if storage is not None else None,
         extra=load_middlewares(foreign),
         sandbox_python=describe(python_folder(loaded.home)),

@@ -69,7 +69,8 @@ def missing_files(outputs: Path, names: Collection[str]) -> list[str]:
         path = outputs / name
         try:
             good = (
-                path.is_file()
+                not outputs.is_symlink()
+                and path.is_file()
                 and path.stat().st_size > 0
                 and path.resolve().is_relative_to(outputs.resolve())
             )
