@@ -105,7 +105,7 @@ async def main(starts: int = 60, commands: int = 300) -> dict[str, dict[str, flo
                 continue
             results[level] = found
             print(
-                f"{level}: start {found['start_ms']:.1f} ms (p50, target {TARGETS['start_ms']:.0f}), "
+                f"{level}: start {found['start_ms']:.1f} ms (target {TARGETS['start_ms']:.0f}), "
                 f"best {found['start_best_ms']:.1f} · command in a live shell p50 "
                 f"{found['command_ms']:.2f} ms (target {TARGETS['command_ms']:.0f}) · "
                 f"fork {found['fork_ms']:.2f} ms · release {found['release_ms']:.1f} ms · "

@@ -6,6 +6,7 @@ import codecs
 import contextlib
 import errno
 import os
+import re
 import threading
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -35,11 +36,20 @@ class Alias:
         if not self.pairs:
             return data
         text = self._rest + data
-        for host, virtual in self.pairs:
-            text = text.replace(host, virtual)
-        keep = 0 if final else self._undecided(text)
+        known = dict(self.pairs)
+        out = bytearray()
+        at = 0
+        for match in re.finditer(b"|".join(map(re.escape, known)), text):
+            if not final and self._begins_longer(text[match.start() :], match[0]):
+                break
+            out += text[at : match.start()] + known[match[0]]
+            at = match.end()
+        keep = 0 if final else self._undecided(text[at:])
         self._rest = text[len(text) - keep :]
-        return text[: len(text) - keep]
+        return bytes(out) + text[at : len(text) - keep]
+
+    def _begins_longer(self, rest: bytes, found: bytes) -> bool:
+        return any(len(host) > len(found) and host.startswith(rest) for host, _ in self.pairs)
 
     def _undecided(self, text: bytes) -> int:
         """Length of the longest tail that is the beginning of a host path."""

@@ -150,8 +150,7 @@ class LocalProvider:
     async def probe(self) -> ProbeReport:
         """Try the levels, strongest first, with a real sandbox each; cached afterwards.
 
-        When none works the report names the last level and a reason for each; `acquire` raises
-        then.
+        When none works the level is "none", with a reason for each; `acquire` raises then.
         """
         return (await self._find()).report
 

@@ -16,6 +16,7 @@ from deerflow.errors import SandboxError
 from deerflow.sandbox import landlock, seccomp
 from deerflow.sandbox.premises import Premises
 from deerflow.sandbox.protocol import Level, ProbeReport, ThreadFolders
+from deerflow.sandbox.python import describe
 from deerflow.sandbox.shell import Shell
 
 _TRIAL: Final = (
@@ -44,16 +45,16 @@ async def probe(premises: Premises, levels: Sequence[Level]) -> Finding:
     reasons: list[str] = []
     reason = ""
     facts = features(premises)
+    python = await asyncio.to_thread(describe, premises.python)
     for level in levels:
         for mounts in (True, False) if level == "landlock" and os.geteuid() == 0 else (False,):
             reason = _lacking(premises, level) or await _try(premises, level, mounts)
             if not reason:
                 facts["mounts"] = mounts or level == "bwrap"
                 facts["weaknesses"] = _weaknesses(premises, level)
-                python = await asyncio.to_thread(describe_python, premises.python)
                 return Finding(ProbeReport(level, tuple(reasons), facts, python), True, mounts)
         reasons.append(f"{level}: {reason}")
-    return Finding(ProbeReport(levels[-1], tuple(reasons), facts), False, False)
+    return Finding(ProbeReport("none", tuple(reasons), facts, python), False, False)
 
 
 def features(premises: Premises) -> dict[str, object]:
@@ -117,16 +118,3 @@ def _weaknesses(premises: Premises, level: Level) -> list[str]:
         if not landlock.scopes_signals(landlock.abi()) and not premises.privileged:
             found.append("processes of the same user can be signalled (Landlock before ABI 6)")
     return found
-
-
-def describe_python(folder: Path | None) -> str | None:
-    """Version and package names of the sandbox's Python, None when it is not built. Blocking."""
-    if folder is None or not (folder / "bin" / "python").exists():
-        return None
-    names: set[str] = set()
-    version = ""
-    for path in folder.glob("lib/python*/site-packages/*.dist-info"):
-        names.add(path.name.split("-")[0].lower().replace("_", "-"))
-        version = path.parents[1].name.removeprefix("python")
-    hidden = {"pip", "setuptools", "wheel"}
-    return f"{version}: {', '.join(sorted(names - hidden))}" if version else None

@@ -17,8 +17,9 @@ UPLOADS = f"{USER_DATA}/uploads"
 OUTPUTS = f"{USER_DATA}/outputs"
 SKILLS = "/mnt/skills"
 
-Level = Literal["bwrap", "landlock", "host", "memory"]
-"""What isolates: bubblewrap with everything, Landlock + seccomp + rlimits, nothing, or no process at all."""
+Level = Literal["bwrap", "landlock", "host", "memory", "none"]
+"""What isolates: bubblewrap with everything, Landlock + seccomp + rlimits, nothing, no process at
+all; "none" where no permitted level works (`acquire` raises then)."""
 
 
 @dataclass(frozen=True, slots=True)
