@@ -45,6 +45,7 @@ async def requests(home: Path, *tasks: str, turns: Sequence[Turn] = ()) -> list[
                         "model": "openai:gpt",
                         "base_url": endpoint.base_url,
                         "api_key": "k",
+                        "supports_vision": True,
                     }
                 ],
                 "database": {"backend": "memory"},
