@@ -61,6 +61,8 @@ async def _run(options: RunOptions, stop: Stop) -> int:
     except asyncio.CancelledError:
         output.note(stop.again())
         return STOPPED
+    if result is None:
+        return STOPPED
     if not options.as_json:
         _print_answer(result)
     for line in closing_lines(result, log):
@@ -68,8 +70,8 @@ async def _run(options: RunOptions, stop: Stop) -> int:
     return exit_code(result)
 
 
-async def _as_json(handle: RunHandle) -> RunResult:
-    """Each event as one JSON line, at once; the run is stopped when nobody reads them."""
+async def _as_json(handle: RunHandle) -> RunResult | None:
+    """Each event as one JSON line, at once. None when nobody reads them: the run is stopped."""
     reading = True
     async for event in handle.events():
         if reading:
@@ -79,7 +81,8 @@ async def _as_json(handle: RunHandle) -> RunResult:
                 reading = False
                 output.discard()
                 handle.cancel()
-    return await handle.result()
+    result = await handle.result()
+    return result if reading else None
 
 
 def as_line(event: Event) -> dict[str, Any]:
