@@ -63,9 +63,7 @@ async def recorded(harness: Harness, home: Path, thread_id: str) -> Recorded:
     if not events:
         return Recorded(0, frozenset())
     run_id = events[-1].run_id
-    logged = [
-        e.payload["message"] for e in events if e.type == "message" and e.run_id == run_id
-    ]
+    logged = [e.payload["message"] for e in events if e.type == "message" and e.run_id == run_id]
     # by the harness's own driver: a second SQLite library in one process breaks the first one's locks
     connection = connect(home / "data" / "deerflow.db", read_only=True)
     (journal,) = connection.execute(
@@ -73,11 +71,7 @@ async def recorded(harness: Harness, home: Path, thread_id: str) -> Recorded:
     ).fetchone()
     connection.close()
     spoken = sum(m["type"] == "ai" for m in logged)
-    places = {
-        call["id"]: call["args"]["place"]
-        for m in logged
-        for call in m.get("tool_calls", ())
-    }
+    places = {call["id"]: call["args"]["place"] for m in logged for call in m.get("tool_calls", ())}
     results = frozenset(places[m["tool_call_id"]] for m in logged if m["type"] == "tool")
     return Recorded(max(journal, spoken), results)
 
@@ -103,7 +97,12 @@ async def examine(harness: Harness, home: Path, thread_id: str) -> Findings:
     thread = await harness.storage.threads.get("local", thread_id)
     assert thread is not None
     runs = await harness.storage.threads.runs(thread.thread_key)
-    problems = [*_log(events), *_history(events, messages), *_effects(home, thread_id, messages)]
+    problems = [
+        *_log(events),
+        *_history(events, messages),
+    ]
+    cut = any(run.status != "success" for run in runs)
+    problems += _effects(home, thread_id, messages, ended_early=cut)
     for event in events:
         if event.type == "model_started":
             left = await harness.storage.deltas.read(event.run_id, event.payload["message_id"])
@@ -180,11 +179,13 @@ def _history(events: list[Event], messages: list[Any]) -> list[str]:
     problems: list[str] = []
     if not is_legal(messages):
         problems.append(f"illegal history: {[(m.type, m.content) for m in messages]}")
-    logged = {
-        m["id"]: (m["type"], m["content"], m.get("status"), m.get("tool_call_id"))
-        for e in events
-        if e.type == "message" and (m := e.payload["message"])
-    }
+    logged: dict[str, Any] = {}
+    for e in events:
+        if e.type == "message":
+            m = e.payload["message"]
+            logged[m["id"]] = (m["type"], m["content"], m.get("status"), m.get("tool_call_id"))
+        elif e.type == "model_retry":
+            logged.pop(e.payload["message_id"], None)
     stored = {
         m.id: (
             m.type, m.text, getattr(m, "status", None), getattr(m, "tool_call_id", None)
@@ -201,7 +202,7 @@ def _history(events: list[Event], messages: list[Any]) -> list[str]:
     return problems
 
 
-def _effects(home: Path, thread_id: str, messages: list[Any]) -> list[str]:
+def _effects(home: Path, thread_id: str, messages: list[Any], *, ended_early: bool) -> list[str]:
     """No effect twice; each result tells the truth about its effect."""
     done = Counter(
         line["place"] for line in read_ledger(home, "effects") if line["thread"] == thread_id
@@ -214,13 +215,14 @@ def _effects(home: Path, thread_id: str, messages: list[Any]) -> list[str]:
         call = places[message.tool_call_id]
         place, text = call["args"]["place"], str(message.content)
         if call["name"] in ("effect", "note", "failing") and UNKNOWN not in text:
-            if done[place] != 1:
+            if done[place] != ("Not run" not in text):
                 problems.append(f"{place}: {text!r}, but it happened {done[place]} times")
         right = {
             "effect": f"did {place}", "note": f"did {place}", "peek": f"saw {place}",
             "failing": f"broke at {place}", "flaky_peek": f"nothing at {place}",
             "nothing_like_it": "no tool",
         }[call["name"]]  # fmt: skip
-        if right not in text and (UNKNOWN not in text or "peek" in call["name"]):
+        excused = ended_early and ("Not run" in text or UNKNOWN in text)
+        if not excused and right not in text and (UNKNOWN not in text or "peek" in call["name"]):
             problems.append(f"{place}: wrong result {text!r}")
     return problems

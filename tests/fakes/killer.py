@@ -218,9 +218,7 @@ def make_tools(world: World) -> list[BaseTool]:
     made: list[BaseTool] = []
     for function in (effect, note, failing, peek, flaky_peek):
         marks = {"idempotent": True} if "peek" in function.__name__ else {}
-        made.append(
-            StructuredTool.from_function(coroutine=function, metadata={"deerflow": marks})
-        )
+        made.append(StructuredTool.from_function(coroutine=function, metadata={"deerflow": marks}))
     return made
 
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import random
 import time
-from collections import Counter
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -21,7 +20,6 @@ from fakes.killer import (
     Order,
     World,
     Zygote,
-    is_legal,
     killer_harness,
     read_ledger,
     zygote,
@@ -153,3 +151,80 @@ async def test_a_kill_at_each_touch_of_the_outside(ward: Ward, scale: Scale) -> 
         if ward.kills == kills:
             break
     assert ward.kills > 40 // step
+
+
+async def test_a_kill_between_the_run_row_and_the_first_checkpoint(ward: Ward) -> None:
+    await ward.survive("t", ({"die_at_event": 1}, None))
+    events = [e.type for e in await events_of(ward.harness, "t")]
+    assert (ward.complaints, ward.kills) == ([], 1)
+    assert events[:3] == ["run_started", "run_started", "message"]
+
+
+async def test_kills_during_the_resume(ward: Ward) -> None:
+    again = [({"die_at_event": n}, None) for n in (1, 1, 2, 3)]
+    await ward.survive("t", ({"die_at_touch": 12}, None), *again)
+    assert (ward.complaints, ward.kills) == ([], 5)
+
+
+async def test_two_threads_of_one_process_die_together(ward: Ward, scale: Scale) -> None:
+    for touch in range(3, 80, scale(26, 5)):
+        pair = (f"a{touch}", f"b{touch}")
+        await ward.die(ward.order(*pair, story="first", die_at_touch=touch))
+        before = [(t, await recorded(ward.harness, ward.home, t), set(ward.dead)) for t in pair]
+        await ward.die(ward.order(*pair))
+        for thread, found, dead in before:
+            ward.complaints += repeated(ward.home, thread, found, dead)
+        await ward.close(*pair)
+        assert ward.complaints == []
+    assert ward.kills > 2
+
+
+async def test_processes_share_a_home(ward: Ward, scale: Scale) -> None:
+    for number in range(scale(1, 10)):
+        threads = [f"t{number}-{each}" for each in range(4)]
+        born = [ward.zygote.start(ward.order(t, story="first", seed=number)) for t in threads]
+        for child in born:
+            assert not ward.bury(child)
+        ends = read_ledger(ward.home, "ends")[-4:]
+        assert {end["thread"]: end["status"] for end in ends} == dict.fromkeys(threads, "success")
+        await ward.close(*threads)
+    assert (ward.complaints, ward.unknown) == ([], 0)
+
+
+async def test_a_new_task_closes_the_run_of_a_dead_process(ward: Ward, scale: Scale) -> None:
+    for event in range(1, 55, scale(9, 1)):
+        thread_id = f"t{event}"
+        assert await ward.die(ward.order(thread_id, story="first", die_at_event=event))
+        thread = await ward.harness.storage.threads.get("local", thread_id)
+        assert thread is not None
+        assert thread.status == "busy"
+        assert not await ward.die(ward.order(thread_id, story="second"))
+        runs = await ward.harness.storage.threads.runs(thread.thread_key)
+        assert [run.status for run in runs] == ["success", "error"]
+        assert runs[1].error is not None
+        assert runs[1].error["code"] == "process_died"
+        found = await examine(ward.harness, ward.home, thread_id)
+        assert found.problems == []
+        messages, _ = await messages_of(ward.harness, thread_id)
+        assert messages[-1].text == SECOND
+
+
+async def test_a_living_process_keeps_its_run(ward: Ward) -> None:
+    child = ward.zygote.start(ward.order("t", story="first", announce=True, wait=True))
+    await asyncio.to_thread((ward.home / "ready").read_text)
+    while not (events := await events_of(ward.harness, "t")):
+        await asyncio.sleep(0.01)
+    runs = ward.harness.runs
+    for request in (
+        RunRequest(task="script:second Thread t, do it.", thread_id="t"),
+        RunRequest(thread_id="t", resume=True),
+    ):
+        with pytest.raises(ConflictError):
+            await runs.start(request)
+    with pytest.raises(ConflictError):
+        await runs.delete_thread("local", "t")
+    (ward.home / "go").touch()
+    assert not ward.bury(child)
+    await ward.close("t")
+    events = await events_of(ward.harness, "t")
+    assert (ward.complaints, [e.type for e in events].count("run_started")) == ([], 2)

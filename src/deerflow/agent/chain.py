@@ -28,13 +28,11 @@ from deerflow.agent.calls import CallBook
 from deerflow.agent.context import RunContext
 from deerflow.agent.execute import Executor
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply, ToolNext, ToolResult
-from deerflow.agent.journal import LIMIT, REPLAYED
+from deerflow.agent.journal import LIMIT, NOT_RUN, REPLAYED
 from deerflow.agent.record import shown
 from deerflow.agent.state import ThreadState, apply_update
 from deerflow.models.protocol import delta_sink
 from deerflow.storage.protocol import Delta
-
-NOT_RUN = "Not run: the run ended before this call."
 
 ModelHandler = Callable[[ModelRequest[Any]], Awaitable[ModelResponse[Any]]]
 ToolHandler = Callable[[ToolCallRequest], Awaitable[ToolResult]]
@@ -72,6 +70,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
         self._starts = [r.start for r in rows if _overrides(r, "start")]
         self._models = [r.model for r in rows if _overrides(r, "model")]
         self._tools = [r.tool for r in rows if _overrides(r, "tool")]
+        self._closers = [r.tool for r in rows if r.closes]
         self._finishes = [r.finish for r in rows if _overrides(r, "finish")]
         self._execute: Callable[..., Awaitable[ToolResult]] = Executor() if direct else _hand_on
         self.tools = [tool for row in rows for tool in row.tools]
@@ -85,6 +84,10 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
     ) -> ExtendedModelResponse[Any]:
         """One model turn: start hooks on the first, the rows around the call, finish hooks on the last."""
         run = self._run(request.runtime)
+        if run.closing:
+            return ExtendedModelResponse(
+                ModelResponse(result=[]), Command(update={"jump_to": "end"})
+            )
         state = cast("dict[str, Any]", request.state)
         book = _book(run, state["messages"])
         update: dict[str, Any] = {}
@@ -177,7 +180,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
             )
         else:
             step: Any = partial(self._execute, handler=handler)
-            for hook in reversed(self._tools):
+            for hook in reversed(self._closers if run.closing else self._tools):
                 step = partial(_through, hook, run, step)
             result = await step(request)
         message = _named(result, ident, call_id)

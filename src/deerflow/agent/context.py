@@ -8,6 +8,9 @@ from typing import Any, Literal
 from deerflow.sandbox.protocol import Sandbox, SandboxProvider, ThreadFolders
 from deerflow.storage.protocol import Storage
 
+INPUT = "in-"
+"""Prefix of the id of the human message that starts a run; the run's id follows."""
+
 Audience = Literal["lead", "child"]
 
 
@@ -27,6 +30,7 @@ class RunContext:
         agent: "lead" or the child's namespace.
         audience: which rows of THE LIST apply.
         resumed: True when the run continues after a kill or an interrupt.
+        closing: True when only the open calls of a former run are answered: no tool, no model.
         expect: deliverables that were asked for, paths below outputs.
         plan: whether plan mode is on.
         max_turns: model turns that this run may take.
@@ -49,6 +53,7 @@ class RunContext:
     agent: str = "lead"
     audience: Audience = "lead"
     resumed: bool = False
+    closing: bool = False
     expect: tuple[str, ...] = ()
     plan: bool = False
     max_turns: int = 100
@@ -68,7 +73,7 @@ class RunContext:
     @property
     def input_id(self) -> str:
         """Id of the human message that started this run; turns are counted from it."""
-        return f"in-{self.run_id}"
+        return INPUT + self.run_id
 
     async def sandbox(self) -> Sandbox:
         """The thread's sandbox, acquired on first use."""

@@ -75,6 +75,8 @@ class Middleware:
     """
 
     tools: Sequence[BaseTool] = ()
+    closes: ClassVar[bool] = False
+    """Whether `tool` also runs around results that are taken over from a former run."""
     state_schema: ClassVar[type | None] = None
 
     async def start(self, state: dict[str, Any], run: RunContext) -> dict[str, Any] | None:

@@ -24,6 +24,7 @@ from deerflow.agent.hooks import (
 from deerflow.storage.protocol import CallKey, ModelKey
 from deerflow.tools.protocol import ToolMarks
 
+NOT_RUN = "Not run: the run ended before this call."
 REPLAYED = "deerflow_replayed"
 LIMIT = "deerflow_limit"
 UNKNOWN = (
@@ -103,6 +104,8 @@ class ModelJournal(Middleware):
 class ToolJournal(Middleware):
     """Directly around the tool, inside row 23: no outside effect twice."""
 
+    closes = True
+
     def __init__(self, codec: Codec) -> None:
         self._codec = codec
 
@@ -123,6 +126,8 @@ class ToolJournal(Middleware):
                 return _failure(call, told["content"])
             if record is not None and record.started and not marks.get("idempotent"):
                 return _failure(call, UNKNOWN)
+        if run.closing:
+            return _failure(call, NOT_RUN)
         if not marks.get("idempotent"):
             await journal.tool_started(key, call["name"])
         result = await next_(request)

@@ -39,6 +39,8 @@ class ToolOutputBudgetMiddleware(Middleware):
         config: `tool_output`.
     """
 
+    closes = True
+
     def __init__(self, *, config: ToolOutputConfig) -> None:
         self._config = config
         self._general = _Limits(

@@ -45,6 +45,8 @@ class ToolResultSanitizationMiddleware(Middleware):
     folder counts as untrusted when it is read back.
     """
 
+    closes = True
+
     async def tool(self, request: ToolCallRequest, next_: ToolNext, run: RunContext) -> ToolResult:
         """Clean the messages of the result."""
         result = await next_(request)

@@ -21,6 +21,7 @@ from deerflow.errors import NotFoundError, UsageError
 from deerflow.models.protocol import Catalog
 from deerflow.runtime.intake import check_uploads
 from deerflow.runtime.outcome import scan_outputs
+from deerflow.runtime.recovery import note_logged
 from deerflow.runtime.request import RunRequest
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.storage.owner import is_alive
@@ -183,7 +184,7 @@ class Admission:
             context.max_turns = int(row.config.get("max_turns", context.max_turns))
         taken = False
         try:
-            await self._note_logged(context)
+            await note_logged(context)
             job_input = await self._resume_input(thread, row, context)
             last = await parts.storage.events.append(
                 thread.thread_key,
@@ -207,45 +208,6 @@ class Admission:
         if any(message.id == context.input_id for message in messages):
             return None
         return _input(context, str(row.input.get("task", "")))
-
-    async def _note_logged(self, context: RunContext) -> None:
-        """Note what the log has of this run; text of replies that a kill cut off is void."""
-        after, begun = 0, set[str]()
-        while events := await self._parts.storage.events.read(context.thread_key, after=after):
-            for event in events:
-                payload = event.payload
-                if event.run_id != context.run_id:
-                    continue
-                if event.type == "message":
-                    context.logged[str(payload["message"].get("id"))] = payload["message"]
-                elif event.type == "model_started":
-                    begun.add(str(payload["message_id"]))
-                elif event.type == "model_completed":
-                    context.completed.add(str(payload["message_id"]))
-                elif event.type == "tool_completed":
-                    context.completed.add(str(payload["tool_call_id"]))
-            after = events[-1].seq
-        for message_id in begun - context.logged.keys():
-            await self._void(context, message_id)
-
-    async def _void(self, context: RunContext, message_id: str) -> None:
-        """Tell readers that the streamed text of a cut reply counts no more."""
-        deltas = self._parts.storage.deltas
-        if await deltas.read(context.run_id, message_id):
-            name = context.model_name
-            context.emit(
-                "model_retry",
-                {
-                    "model": name,
-                    "attempt": 1,
-                    "code": ABANDONED["code"],
-                    "message": "The reply was cut off when its process died; it comes anew.",
-                    "wait_seconds": 0.0,
-                    "next_model": name,
-                    "message_id": message_id,
-                },
-            )
-            deltas.finish(context.run_id, message_id)
 
     def _context(
         self,

@@ -16,13 +16,13 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from deerflow.agent.build import graph_steps
-from deerflow.agent.context import RunContext
 from deerflow.errors import ConflictError, DeerFlowError, UsageError
 from deerflow.events import Event, RunStatus
 from deerflow.middlewares.token_usage import recount
-from deerflow.runtime.admission import Admission, Folders, Graph, Job, RunParts
+from deerflow.runtime.admission import Admission, Folders, Job, RunParts
 from deerflow.runtime.intake import copy_uploads
 from deerflow.runtime.outcome import answer_of, artifacts_of, last_turn, outcome_of
+from deerflow.runtime.recovery import close_open_turn
 from deerflow.runtime.request import Outcome, RunRequest, RunResult
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import Delta, Storage, ThreadRow
@@ -165,12 +165,15 @@ class Runs:
             "recursion_limit": graph_steps(context.max_turns, len(graph.nodes)),
             "run_id": uuid.UUID(context.run_id),
         }
+        state = await graph.aget_state(config)
+        if job.input is not None:
+            await close_open_turn(graph, config, state, context)
         if job.input is not None and job.input["messages"][0].id not in context.logged:
             text = job.input["messages"][0].content
             context.emit(
                 "message", {"message": {"type": "human", "id": context.input_id, "content": text}}
             )
-        context.cwd = await self._cwd(graph, config, context)
+        context.cwd = str(state.values.get("sandbox", {}).get("cwd", {}).get(context.agent, ""))
         stream = cast("Any", graph).astream(
             job.input, config, context=context, stream_mode="custom", durability="sync"
         )
@@ -189,11 +192,6 @@ class Runs:
             status = "interrupted"
         presented = state.values.get("artifacts", ())
         return _End(status, outcome, answer_of(messages), tuple(presented))
-
-    @staticmethod
-    async def _cwd(graph: Graph, config: Any, context: RunContext) -> str:
-        state = await graph.aget_state(config)
-        return str(state.values.get("sandbox", {}).get("cwd", {}).get(context.agent, ""))
 
     async def _close(self, job: Job, end: _End) -> RunResult:
         """Write the end of the run, event and row together, and read back what was delivered."""

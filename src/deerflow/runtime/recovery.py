@@ -1,0 +1,93 @@
+"""Picks up what a dead or stopped run left: what the log has of it, and the turn it left open."""
+
+from __future__ import annotations
+
+import uuid
+from dataclasses import replace
+from typing import Any, cast
+
+from langchain_core.messages import AnyMessage
+from langgraph.types import StateSnapshot
+
+from deerflow.agent.context import INPUT, RunContext
+from deerflow.storage.states import ABANDONED
+
+
+async def note_logged(context: RunContext) -> None:
+    """Note what the log has of the run; text of replies that were cut off is void."""
+    after, begun = 0, set[str]()
+    while events := await context.storage.events.read(context.thread_key, after=after):
+        for event in events:
+            payload = event.payload
+            if event.run_id != context.run_id:
+                continue
+            if event.type == "message":
+                context.logged[str(payload["message"].get("id"))] = payload["message"]
+            elif event.type == "model_started":
+                begun.add(str(payload["message_id"]))
+            elif event.type == "model_completed":
+                context.completed.add(str(payload["message_id"]))
+            elif event.type == "tool_completed":
+                context.completed.add(str(payload["tool_call_id"]))
+        after = events[-1].seq
+    for message_id in begun - context.logged.keys():
+        if await context.storage.deltas.read(context.run_id, message_id):
+            void(context, message_id)
+
+
+def void(context: RunContext, message_id: str) -> None:
+    """Tell readers that what they saw of a reply counts no more."""
+    context.emit(
+        "model_retry",
+        {
+            "model": context.model_name,
+            "attempt": 1,
+            "code": ABANDONED["code"],
+            "message": "The reply was cut off when its run stopped.",
+            "wait_seconds": 0.0,
+            "next_model": context.model_name,
+            "message_id": message_id,
+        },
+    )
+    context.storage.deltas.finish(context.run_id, message_id)
+
+
+async def close_open_turn(
+    graph: Any, config: dict[str, Any], state: StateSnapshot, context: RunContext
+) -> None:
+    """Answer the calls that an earlier run left open, so that the thread's history is legal.
+
+    A new message would make the graph forget the step that was under way, results included. So that
+    step is first brought to its end as the earlier run: recorded results are taken from the
+    journal, all other calls get a result that says what is known of them; no tool runs and no model
+    is called.
+
+    Args:
+        graph: the compiled agent.
+        config: of the new run.
+        state: of the thread, before the new run's input.
+        context: of the new run.
+    """
+    messages: list[AnyMessage] = state.values.get("messages", [])
+    asked = [m.id for m in messages if (m.id or "").startswith(INPUT)]
+    if not state.next or not asked:
+        return
+    earlier = replace(
+        context,
+        run_id=cast("str", asked[-1]).removeprefix(INPUT),
+        resumed=True,
+        closing=True,
+        scratch={},
+        bash_calls={},
+        logged={},
+        completed=set(),
+    )
+    await note_logged(earlier)
+    known = {message.id for message in messages}
+    for ident, message in earlier.logged.items():
+        if message["type"] == "ai" and ident not in known:
+            void(earlier, ident)
+    if state.next == ("model",) and not any(task.result for task in state.tasks):
+        return
+    config = {**config, "run_id": uuid.UUID(earlier.run_id)}
+    await graph.ainvoke(None, config, context=earlier, durability="sync")
