@@ -7,7 +7,7 @@ HOME_DIR := $(if $(DEER_FLOW_HOME),$(DEER_FLOW_HOME),.deer-flow)
 BIN := .venv/bin
 PYTEST_ARGS ?=
 LOCK := uv.lock pyproject.toml
-CODE := src tests
+CODE := src tests bench examples scripts
 
 ifeq ($(origin TASK),undefined)
 TASK := Write a short Markdown note about deer into the file hello.md in the outputs folder.
@@ -53,16 +53,16 @@ lint: .venv/.dev ## Check form, floors, spelling and the lock file.
 	$(BIN)/ruff format --check $(CODE)
 	$(BIN)/ruff check $(CODE)
 	$(BIN)/lint-imports --no-logo
-	$(BIN)/codespell src tests $(wildcard docs) $(wildcard *.md) Makefile scripts
+	$(BIN)/codespell src tests examples bench $(wildcard docs) $(wildcard *.md) Makefile scripts
 	@scripts/uv.sh lock --check --quiet
 
 types: .venv/.dev ## Check types.
 	$(BIN)/pyright
 
-test: dev ## Run the tests.
+test: dev $(HOME_DIR)/.model ## Run the tests.
 	$(BIN)/pytest $(PYTEST_ARGS)
 
-soak: dev ## Run the tests in their long form.
+soak: dev $(HOME_DIR)/.model ## Run the tests in their long form.
 	$(BIN)/pytest --soak --timeout 3600 $(PYTEST_ARGS)
 
 docs: .venv/.dev ## Write the generated pages of docs/reference.

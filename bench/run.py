@@ -1,8 +1,9 @@
-"""`make bench`: our column beside the raw client and plain LangChain, then sandbox and storage figures.
+"""`make bench`: our column beside the raw client and plain LangChain, sandbox, storage.
 
-The peers and the mock model server are read from a folder beside the project (`--peers`); without it the first table is
-left out. Rounds are interleaved and every peer runs in this project's interpreter, so ratios within a round are fair;
-wall figures mean something on a quiet machine only. Raw results go to bench/results/.
+The peers and the mock model server are read from a folder beside the project (`--peers`); without
+it the first table is left out. Rounds are interleaved and every peer runs in this project's
+interpreter, so ratios within a round are fair; wall figures mean something on a quiet machine
+only. Raw results go to bench/results/.
 """
 
 from __future__ import annotations

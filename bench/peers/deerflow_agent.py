@@ -6,9 +6,11 @@ import contextlib
 import os
 import tempfile
 import uuid
+from importlib import import_module
+from importlib.metadata import version
 from pathlib import Path
 
-from common import Peer, count_tool, main
+from common import Peer, call, count_tool, main, newconv, prompt, rid_
 
 
 class P(Peer):
@@ -16,21 +18,18 @@ class P(Peer):
     use = os.environ.get("BENCH_USE", "deerflow.models.openai:OpenAIChatModel")
 
     def imports(self):
-        global AppConfig, LoadedConfig, RunRequest, open_harness, tool
-        from langchain_core.tools import tool
-
-        from deerflow.config.load import LoadedConfig
-        from deerflow.config.schema import AppConfig
-        from deerflow.runtime.request import RunRequest
-        from deerflow.wiring import open_harness
+        """Timed: what a program imports before it can open a harness."""
+        self.load = import_module("deerflow.config.load")
+        self.schema = import_module("deerflow.config.schema")
+        self.request = import_module("deerflow.runtime.request")
+        self.wiring = import_module("deerflow.wiring")
+        self.tool = import_module("langchain_core.tools").tool
 
     def versions(self):
-        from importlib.metadata import version
-
         return {k: version(k) for k in ("deerflow", "langchain", "langchain-core", "langgraph")}
 
     async def build(self, base):
-        @tool
+        @self.tool
         async def bench_add(a: int, b: int) -> str:
             """Add two integers."""
             count_tool()
@@ -39,13 +38,15 @@ class P(Peer):
         self.home = Path(tempfile.mkdtemp())
         extra = {"use_responses_api": False} if "langchain_openai" in self.use else {}
         model = {"name": "mock", "use": self.use, "model": self.model, "base_url": base}
-        config = AppConfig.model_validate({"models": [{**model, "api_key": "x", **extra}], "sandbox": {"use": "memory"}})
-        loaded = LoadedConfig(
+        config = self.schema.AppConfig.model_validate(
+            {"models": [{**model, "api_key": "x", **extra}]}
+        )
+        loaded = self.load.LoadedConfig(
             config=config, path=None, warnings=(), source_sha256="", home=self.home, cwd=self.home
         )
         self.stack = contextlib.AsyncExitStack()
         harness = await self.stack.enter_async_context(
-            open_harness(loaded, dict(os.environ), tools=[bench_add])
+            self.wiring.open_harness(loaded, dict(os.environ), tools=[bench_add])
         )
         await harness.agents("mock")
         return harness
@@ -54,11 +55,11 @@ class P(Peer):
         return uuid.uuid4().hex
 
     async def run(self, agent, conv, prompt):
-        handle = await agent.runs.start(RunRequest(task=prompt, thread_id=conv))
+        handle = await agent.runs.start(self.request.RunRequest(task=prompt, thread_id=conv))
         return (await handle.result()).answer
 
     async def stream(self, agent, conv, prompt, on):
-        handle = await agent.runs.start(RunRequest(task=prompt, thread_id=conv))
+        handle = await agent.runs.start(self.request.RunRequest(task=prompt, thread_id=conv))
 
         async def follow():
             async for delta in handle.deltas():
@@ -72,13 +73,9 @@ class P(Peer):
         await self.stack.aclose()
 
     async def grow(self, base, turns):
-        from common import call, newconv, prompt, rid_
-
         def size():
-            import pysqlite3
-
             for f in self.home.rglob("*.db"):
-                c = pysqlite3.connect(f)
+                c = import_module("pysqlite3").connect(f)
                 c.execute("pragma wal_checkpoint(truncate)")
                 c.close()
             return sum(f.stat().st_size for f in self.home.rglob("*") if f.is_file())
