@@ -41,6 +41,9 @@ def test_meter(tmp_path: Path) -> None:
     meter = DiskMeter((tmp_path,), 2 * MIB, clock=lambda: float(next(clock)))
     assert meter.room == 2 * MIB
     (tmp_path / "f").write_bytes(b"x" * MIB)
-    assert meter.look() >= MIB
+    assert not meter.look()
     assert 0 < meter.room <= MIB
+    (tmp_path / "g").write_bytes(b"x" * 2 * MIB)
+    assert meter.look() and meter.room == 0
+    assert not meter.look()  # over, but no larger
     assert meter.pause == 10.0  # a walk of one second is repeated after ten

@@ -12,10 +12,12 @@ from pathlib import Path
 import pytest
 
 from deerflow.errors import ConfigError, SandboxError, SandboxUnavailableError
+from deerflow.sandbox import landlock
 from deerflow.sandbox.host import HostProvider
 from deerflow.sandbox.local import LocalProvider
 from deerflow.sandbox.protocol import Level, Sandbox, SandboxProvider
 from deerflow.sandbox.tree import descendants, snapshot
+from fakes.escapes import ATTEMPTS, BLOCKED
 from fakes.sandboxes import (
     EVERY,
     ISOLATED,
@@ -94,6 +96,30 @@ async def test_network_can_be_allowed(level: Level, tmp_path: Path) -> None:
     async with server:
         async with bench_or_skip(level, tmp_path, network="allow") as place:
             assert await place.text(f"exec 3<>/dev/tcp/127.0.0.1/{port} && echo open") == "open\n"
+
+
+@isolated
+async def test_allowed_network_does_not_open_local_sockets(level: Level, tmp_path: Path) -> None:
+    async with bench_or_skip(level, tmp_path, network="allow") as place:
+        if not landlock.scopes_signals(landlock.abi()):
+            pytest.skip("this kernel's Landlock has no scopes")
+        assert await ATTEMPTS["connect_abstract_socket"](place) == BLOCKED
+        assert await ATTEMPTS["connect_unix_socket"](place) == BLOCKED
+        assert await ATTEMPTS["signal_host_process"](place) == BLOCKED
+
+
+async def test_release_while_a_shell_starts(tmp_path: Path) -> None:
+    async with bench_or_skip("bwrap", tmp_path) as place:
+        for _ in range(6):
+            sandbox = await place.provider.acquire("x", folders_of(place.home, "x"))
+            starting = asyncio.ensure_future(sandbox.run("true"))
+            await asyncio.sleep(0)
+            await place.provider.release("x")
+            with pytest.raises(SandboxError):
+                await starting
+            with pytest.raises(SandboxError, match="released"):
+                await sandbox.run("true", agent="other")
+        assert processes_of(place.sandbox) == set()
 
 
 def test_domains_are_refused_for_now(tmp_path: Path) -> None:

@@ -60,6 +60,7 @@ def plan(site: Site, program: str, view: View) -> Confinement:
         groups=list(site.groups),
         rlimits=rlimits(site.limits, memory=not site.bounded, own_uid=site.owner is not None),
         mounts=staged,
+        scoped=site.network,
         seccomp=base64.b64encode(seccomp.program("inet")).decode("ascii"),
     )
 

@@ -85,6 +85,7 @@ class Confinement:
             (host).
         seccomp: filter in base64, "" for none.
         bubblewrap: the filter goes to SECCOMP_FD instead of being applied here.
+        scoped: keep signals and abstract sockets inside by Landlock alone.
         tree: no pid namespace: a warden process holds and ends the tree.
     """
 
@@ -98,6 +99,7 @@ class Confinement:
     paths: Paths | None = None
     seccomp: str = ""
     bubblewrap: bool = True
+    scoped: bool = False
     tree: bool = False
 
 
@@ -248,6 +250,8 @@ def enter(plan: Confinement) -> None:
     code = base64.b64decode(plan.seccomp)
     if plan.bubblewrap and code:
         _hand_filter(code)
+    if plan.scoped:
+        landlock.scope()
     if plan.paths is not None:
         landlock.restrict(
             plan.paths.read, plan.paths.write, plan.paths.pipes, network=plan.paths.network

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 # The same numbers on every architecture that has them.
@@ -101,6 +101,31 @@ def restrict(
     """
     version = abi()
     handled = _rights(version)
+    _enforce(version, handled, network, lambda ruleset: _add(ruleset, handled, read, write, pipes))
+
+
+def scope() -> None:
+    """Keep signals and abstract sockets inside, and restrict nothing else; no effect before ABI 6.
+
+    For a sandbox that shares the host's network namespace, where abstract sockets live.
+    """
+    version = abi()
+    if scopes_signals(version):
+        _enforce(version, 0, True, lambda ruleset: None)
+
+
+def _add(
+    ruleset: int, handled: int, read: Sequence[str], write: Sequence[str], pipes: Sequence[str]
+) -> None:
+    for path in read:
+        _allow(ruleset, path, handled & _READ)
+    for path in write:
+        _allow(ruleset, path, handled & ~_MAKE_CHAR & ~_MAKE_BLOCK)
+    for path in pipes:
+        _allow(ruleset, path, handled & _WRITE_FILE)
+
+
+def _enforce(version: int, handled: int, network: bool, fill: Callable[[int], None]) -> None:
     attr = struct.pack(
         "=QQQ",
         handled,
@@ -110,12 +135,7 @@ def restrict(
     size = 24 if version >= _SCOPE_ABI else 16 if version >= _NET_ABI else 8
     ruleset = _call(_CREATE, ctypes.c_char_p(attr), ctypes.c_size_t(size), ctypes.c_uint32(0))
     try:
-        for path in read:
-            _allow(ruleset, path, handled & _READ)
-        for path in write:
-            _allow(ruleset, path, handled & ~_MAKE_CHAR & ~_MAKE_BLOCK)
-        for path in pipes:
-            _allow(ruleset, path, handled & _WRITE_FILE)
+        fill(ruleset)
         libc = ctypes.CDLL(None, use_errno=True)
         libc.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
         _call(_RESTRICT, ctypes.c_int(ruleset), ctypes.c_uint32(0))

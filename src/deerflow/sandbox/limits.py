@@ -106,19 +106,24 @@ class DiskMeter:
         self.limit = limit
         self.used = 0
         self.pause = 0.25
+        self._looked = False
 
     @property
     def room(self) -> int:
         """Bytes left, by the last look."""
         return max(0, self.limit - self.used)
 
-    def look(self) -> int:
-        """Walk the folders. Blocking.
+    def look(self) -> bool:
+        """Walk the folders; whether they are over the limit and grew since the last look. Blocking.
+
+        A first look has nothing to compare with: what is over already may still be deleted.
 
         `pause` becomes ten times the walk's duration, at least 0.25 s: the watch costs a tenth
         at most.
         """
         begun = self._clock()
+        before = self.used if self._looked else None
         self.used = sum(usage(root) for root in self._roots)
+        self._looked = True
         self.pause = max(0.25, 10 * (self._clock() - begun))
-        return self.used
+        return before is not None and self.used > max(before, self.limit)

@@ -42,15 +42,16 @@ class LocalSandbox:
             ground.site.folders, estate.owner, max_bytes=self._limits.file_mb * MIB
         )
         self._shells: dict[str, Shell] = {}
+        self._released = False
 
     @property
     def level(self) -> Level:
         """The isolation that holds."""
         return self._level
 
-    @property
-    def shells(self) -> list[Shell]:
-        """The shells that were asked for so far."""
+    def retire(self) -> list[Shell]:
+        """Refuse commands from now on; the shells that are to be closed."""
+        self._released = True
         return list(self._shells.values())
 
     async def run(
@@ -69,6 +70,8 @@ class LocalSandbox:
         """
         shell = self._shells.get(agent)
         if shell is None:
+            if self._released:
+                raise SandboxError("The sandbox was released.", cure="Acquire it again.")
             shell = self._shells[agent] = Shell(self.estate.ground, cwd or self._cwd)
         most = self._limits.seconds
         return await shell.run(
@@ -180,7 +183,7 @@ class LocalProvider:
         async with self._locks.setdefault(key, asyncio.Lock()):
             sandbox = self._sandboxes.pop(key, None)
             if sandbox is not None:
-                ends = [shell.close for shell in sandbox.shells]
+                ends = [shell.close for shell in sandbox.retire()]
                 await self._premises.leave(sandbox.estate, ends)
         lock = self._locks.get(key)
         if lock is not None and not lock.locked() and key not in self._sandboxes:

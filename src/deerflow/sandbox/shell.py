@@ -104,6 +104,9 @@ class Shell:
         self._closed = True
         if self._wire is not None:
             await self._wire.end()
+        async with self._starting:  # a start that was under way sees the flag and ends itself
+            if self._wire is not None:
+                await self._wire.end()
 
     # starting
 
@@ -111,14 +114,21 @@ class Shell:
         """Have a bash that waits for commands; one more start when it was killed from outside."""
         async with self._starting:
             for attempt in range(_STARTS):
-                if self._closed:
-                    raise SandboxError("The sandbox was released.", cure="Acquire it again.")
+                self._check_open()
                 wire = self._wire or await self._open()
-                if await self._answers(wire):
+                if self._closed:
+                    await wire.end()
+                elif await self._answers(wire):
                     return
-                if attempt == _STARTS - 1:
+                if attempt == _STARTS - 1 and not self._closed:
                     reason = explain(wire.errors)
                     raise SandboxError(f"The sandbox's shell did not start: {reason}.", cure=_CURE)
+
+            self._check_open()
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise SandboxError("The sandbox was released.", cure="Acquire it again.")
 
     async def _open(self) -> Wire:
         self._ready.clear()
@@ -219,10 +229,7 @@ class Shell:
             await self._stop(call)
 
     async def _check_disk(self, call: RunningCall) -> None:
-        meter = self._ground.meter
-        before = meter.used
-        now = await asyncio.to_thread(meter.look)
-        if now > meter.limit and now > before:
+        if await asyncio.to_thread(self._ground.meter.look):
             call.judge("disk")
 
     async def _stop(self, call: RunningCall) -> None:
@@ -244,7 +251,8 @@ class Shell:
     async def _result(self, call: RunningCall) -> CommandResult:
         ground = self._ground
         seconds = time.monotonic() - call.begun
-        await call.collect(ground.drain, ground.pipes)
+        collected = asyncio.ensure_future(call.collect(ground.drain, ground.pipes))
+        await asyncio.shield(collected)  # a cancellation must not leave the pipe half read
         text, cut = await self._text(call)
         if seconds > _SLOW:
             await asyncio.to_thread(ground.meter.look)
