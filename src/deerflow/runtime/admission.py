@@ -69,6 +69,7 @@ class Job:
         first: seq before its first event.
         uploads: host files still to be copied.
         before: files in outputs when it began, see `scan_outputs`.
+        after_death: whether the run before it, or its own first attempt, was cut off by a kill.
     """
 
     thread: ThreadRow
@@ -77,6 +78,7 @@ class Job:
     first: int
     uploads: tuple[Path, ...] = ()
     before: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
+    after_death: bool = False
 
 
 class Admission:
@@ -116,7 +118,7 @@ class Admission:
         }
         started = {"input": request.task, "resumed": False, **settings}
         before = await asyncio.to_thread(scan_outputs, folders.outputs)
-        await self._bury(thread)
+        buried = await self._bury(thread)
         await parts.storage.threads.start_run(
             thread.thread_key,
             run_id,
@@ -131,14 +133,15 @@ class Admission:
             thread.last_seq,
             request.uploads,
             before,
+            buried,
         )
 
-    async def _bury(self, thread: ThreadRow) -> None:
-        """Close a run that a dead process left open, so that the thread takes a new one."""
+    async def _bury(self, thread: ThreadRow) -> bool:
+        """Close a run that a dead process left open; whether there was one."""
         storage = self._parts.storage
         left = await storage.threads.active_run(thread.thread_key)
         if left is None or is_alive(left.owner):
-            return
+            return False
         ended: dict[str, Any] = {
             "status": "error",
             "outcome": None,
@@ -150,6 +153,7 @@ class Admission:
         closed = storage.threads.end_run(left.run_id, status="error", outcome=None, error=ABANDONED)
         storage.events.append(thread.thread_key, left.run_id, "run_ended", ended)
         await closed
+        return True
 
     async def resume(self, request: RunRequest) -> Job:
         """The last run of a thread, taken over where it stopped.
@@ -196,7 +200,7 @@ class Admission:
         finally:
             if not taken:  # nobody executes it: the next resume must not meet a living owner
                 await parts.storage.threads.end_run(row.run_id, status="cancelled", outcome=None)
-        return Job(thread, context, job_input, last.seq - 1)
+        return Job(thread, context, job_input, last.seq - 1, after_death=True)
 
     async def _resume_input(
         self, thread: ThreadRow, row: RunRow, context: RunContext

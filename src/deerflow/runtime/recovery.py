@@ -6,10 +6,11 @@ import uuid
 from dataclasses import replace
 from typing import Any, cast
 
-from langchain_core.messages import AnyMessage
+from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.types import StateSnapshot
 
 from deerflow.agent.context import INPUT, RunContext
+from deerflow.agent.record import shown
 from deerflow.storage.states import ABANDONED
 
 
@@ -50,6 +51,24 @@ def void(context: RunContext, message_id: str) -> None:
         },
     )
     context.storage.deltas.finish(context.run_id, message_id)
+
+
+async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMessage]:
+    """Messages of earlier runs that died before their first checkpoint, oldest first."""
+    known = {message.id for message in state.values.get("messages", ())}
+    lost: list[AnyMessage] = []
+    for row in await context.storage.threads.runs(context.thread_key):
+        if row.run_id == context.run_id:
+            continue
+        if (row.error or {}).get("code") != ABANDONED["code"] or INPUT + row.run_id in known:
+            break
+        earlier = replace(context, run_id=row.run_id, logged={}, completed=set())
+        await note_logged(earlier)
+        message = HumanMessage(str(row.input.get("task", "")), id=earlier.input_id)
+        if message.id not in earlier.logged:
+            earlier.emit("message", {"message": shown(message)})
+        lost.insert(0, message)
+    return lost
 
 
 async def close_open_turn(

@@ -15,14 +15,18 @@ from collections.abc import AsyncIterator, Coroutine
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from langchain_core.messages import AnyMessage
+from langgraph.types import StateSnapshot
+
 from deerflow.agent.build import graph_steps
+from deerflow.agent.record import shown
 from deerflow.errors import ConflictError, DeerFlowError, UsageError
 from deerflow.events import Event, RunStatus
 from deerflow.middlewares.token_usage import recount
-from deerflow.runtime.admission import Admission, Folders, Job, RunParts
+from deerflow.runtime.admission import Admission, Folders, Graph, Job, RunParts
 from deerflow.runtime.intake import copy_uploads
 from deerflow.runtime.outcome import answer_of, artifacts_of, last_turn, outcome_of
-from deerflow.runtime.recovery import close_open_turn
+from deerflow.runtime.recovery import close_open_turn, lost_inputs
 from deerflow.runtime.request import Outcome, RunRequest, RunResult
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import Delta, Storage, ThreadRow
@@ -167,12 +171,7 @@ class Runs:
         }
         state = await graph.aget_state(config)
         if job.input is not None:
-            await close_open_turn(graph, config, state, context)
-        if job.input is not None and job.input["messages"][0].id not in context.logged:
-            text = job.input["messages"][0].content
-            context.emit(
-                "message", {"message": {"type": "human", "id": context.input_id, "content": text}}
-            )
+            await self._hand_in(job, job.input["messages"], graph, config, state)
         context.cwd = str(state.values.get("sandbox", {}).get("cwd", {}).get(context.agent, ""))
         stream = cast("Any", graph).astream(
             job.input, config, context=context, stream_mode="custom", durability="sync"
@@ -192,6 +191,18 @@ class Runs:
             status = "interrupted"
         presented = state.values.get("artifacts", ())
         return _End(status, outcome, answer_of(messages), tuple(presented))
+
+    @staticmethod
+    async def _hand_in(
+        job: Job, messages: list[AnyMessage], graph: Graph, config: Any, state: StateSnapshot
+    ) -> None:
+        """Log the run's input, after what earlier runs left open."""
+        context = job.context
+        await close_open_turn(graph, config, state, context)
+        if job.after_death:
+            messages[:0] = await lost_inputs(state, context)
+        if context.input_id not in context.logged:
+            context.emit("message", {"message": shown(messages[-1])})
 
     async def _close(self, job: Job, end: _End) -> RunResult:
         """Write the end of the run, event and row together, and read back what was delivered."""
