@@ -54,7 +54,7 @@ def home() -> Path:
 
 @pytest.fixture(scope="module")
 def model(home: Path) -> Iterator[LocalChatModel]:
-    yield LocalChatModel(home=home, threads=1, max_tokens=24)
+    yield LocalChatModel(home=home, max_tokens=24)
     LocalChatModel.engine.close()
 
 
@@ -155,7 +155,7 @@ async def _call(model: LocalChatModel, tools: list[dict[str, Any]], choice: str)
 @pytest.mark.parametrize("small", [True, False])
 def test_no_schema_leads_to_an_illegal_call(home: Path, small: bool) -> None:
     """With and without optional arguments; a cut or impossible call becomes an answer in words."""
-    model = LocalChatModel(home=home, threads=1, small=small, max_tokens=40)
+    model = LocalChatModel(home=home, small=small, max_tokens=40)
     calls = 0
 
     @settings(
@@ -184,7 +184,7 @@ def test_no_schema_leads_to_an_illegal_call(home: Path, small: bool) -> None:
 
 
 async def test_a_long_history_is_fitted(home: Path) -> None:
-    model = LocalChatModel(home=home, threads=1, n_ctx=512, max_tokens=16)
+    model = LocalChatModel(home=home, n_ctx=512, max_tokens=16)
     history: list[BaseMessage] = [SYSTEM]
     for number in range(30):
         history += [HumanMessage(f"Tell me about deer, {number}."), AIMessage("They run. " * 20)]
@@ -195,7 +195,7 @@ async def test_a_long_history_is_fitted(home: Path) -> None:
 
 
 async def test_scripts_with_many_tokens_per_byte_are_fitted(home: Path) -> None:
-    model = LocalChatModel(home=home, threads=1, n_ctx=512, max_tokens=16)
+    model = LocalChatModel(home=home, n_ctx=512, max_tokens=16)
     reply = await model.ainvoke([HumanMessage("🦌ᚠ\u0f00" * 3_000)])
     assert reply.usage_metadata is not None
     assert reply.usage_metadata["input_tokens"] < 512
@@ -204,7 +204,7 @@ async def test_scripts_with_many_tokens_per_byte_are_fitted(home: Path) -> None:
 async def test_cancelling_stops_the_generation(home: Path, model: LocalChatModel) -> None:
     heard = asyncio.Event()
     token = delta_sink.set(lambda _kind, _text: heard.set())
-    endless = LocalChatModel(home=home, threads=1, max_tokens=100_000)
+    endless = LocalChatModel(home=home, max_tokens=100_000)
     task = asyncio.create_task(endless.ainvoke([HumanMessage("Write a very long story. " * 20)]))
     await heard.wait()
     delta_sink.reset(token)
@@ -218,7 +218,7 @@ async def test_cancelling_stops_the_generation(home: Path, model: LocalChatModel
 async def test_one_model_is_loaded_for_all(home: Path, model: LocalChatModel) -> None:
     await model.ainvoke([HumanMessage("hi")])
     before = LocalChatModel.engine.loads
-    others = [LocalChatModel(home=home, threads=1, max_tokens=16) for _ in range(3)]
+    others = [LocalChatModel(home=home, max_tokens=16) for _ in range(3)]
     replies = await asyncio.gather(*(other.ainvoke([HumanMessage("hi")]) for other in others))
     assert all(reply.text for reply in replies)
     assert LocalChatModel.engine.loads == before
@@ -253,7 +253,7 @@ async def test_a_file_from_a_hub(tmp_path: Path, home: Path) -> None:
     content = bundled(home).read_bytes()
     async with fake_hub(files={"small.gguf": content}) as hub:
         keys = {"repo": "owner/name", "file": "small.gguf", "endpoint": hub.url}
-        model = LocalChatModel(home=tmp_path, threads=1, max_tokens=16, **keys)
+        model = LocalChatModel(home=tmp_path, max_tokens=16, **keys)
         assert (await model.ainvoke([HumanMessage("hi")])).text
     LocalChatModel.engine.close()
     shutil.rmtree(tmp_path / "models")
@@ -295,7 +295,7 @@ from langchain_core.messages import HumanMessage
 from deerflow.models.local import LocalChatModel
 
 async def main():
-    model = LocalChatModel(home=Path(sys.argv[1]), threads=1, max_tokens=100_000)
+    model = LocalChatModel(home=Path(sys.argv[1]), max_tokens=100_000)
     stream = model.astream([HumanMessage("Write a very long story.")])
     print((await anext(stream)).text)
     if sys.argv[2] == "close":
@@ -325,7 +325,7 @@ async def test_an_engine_starts_anew_after_close(home: Path) -> None:
 
         engine = Engine()
 
-    model = Own(home=home, threads=1, max_tokens=16)
+    model = Own(home=home, max_tokens=16)
     for expected in (1, 2):
         assert (await model.ainvoke([HumanMessage("hi")])).text
         assert Own.engine.loads == expected

@@ -49,7 +49,7 @@ class LocalChatModel(BaseChatModel):
         model: the name that replies report.
         n_ctx: window in tokens; 4096 loads fast and takes 94 MB with the bundled model.
         max_tokens: of one answer or one freely written file.
-        threads: None = physical cores.
+        threads: None = one for a small model, else physical cores.
         seed: of the sampler, so that a task can be repeated.
         small: whether the model needs forms and single steps; None = by the size of its file.
 
@@ -76,6 +76,7 @@ class LocalChatModel(BaseChatModel):
     """Shared by all instances: a process has one llama.cpp thread and at most one loaded model."""
 
     _key: ModelKey | None = PrivateAttr(default=None)
+    _is_small: bool = PrivateAttr(default=True)
 
     @model_validator(mode="after")
     def _one_source(self) -> LocalChatModel:
@@ -173,12 +174,8 @@ class LocalChatModel(BaseChatModel):
     ) -> Reply:
         key = await self._source(emit)
         ask = _ask(messages, settings)
-        small = self.small
-        if small is None:
-            size = await asyncio.to_thread(key.path.stat)
-            small = size.st_size < SMALL_BYTES
         bound = int(settings.get("max_tokens") or self.max_tokens)
-        limits = Limits(key.n_ctx, bound, small, self.seed)
+        limits = Limits(key.n_ctx, bound, self._is_small, self.seed)
 
         def work(session: Session) -> Reply:
             return Turn(session, ask, limits).run()
@@ -191,7 +188,12 @@ class LocalChatModel(BaseChatModel):
             return self._key
         path = await self.prepare(lambda _line: emit("call", ""))
         if self._key is None:
-            self._key = ModelKey(path, self.n_ctx, self.threads or physical_cores())
+            size = (await asyncio.to_thread(path.stat)).st_size
+            self._is_small = size < SMALL_BYTES if self.small is None else self.small
+            # Threads of llama.cpp spin while they wait for each other: on two busy cores a second
+            # one made the small model eight times slower (78 s against 9 s for one document).
+            threads = self.threads or (1 if size < SMALL_BYTES else physical_cores())
+            self._key = ModelKey(path, self.n_ctx, threads)
             self.engine.hold(self._key)
             weakref.finalize(self, self.engine.release, self._key).atexit = False
         return self._key
