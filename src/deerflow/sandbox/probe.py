@@ -114,6 +114,8 @@ def _weaknesses(premises: Premises, level: Level) -> list[str]:
     if os.geteuid() == 0 and not premises.privileged:
         found.append("the server is root but may not change uids: sandboxes run as its own user")
     if level == "landlock":
+        if not premises.privileged:
+            found.append("the process limit counts all processes of the server's user")
         found.append("command lines of other processes can be read")
         if not landlock.scopes_signals(landlock.abi()) and not premises.privileged:
             found.append("processes of the same user can be signalled (Landlock before ABI 6)")
