@@ -14,7 +14,7 @@ from langgraph.graph import END, START, StateGraph
 from langgraph.graph.message import _messages_delta_reducer, add_messages
 from langgraph.types import Command, Overwrite, Send, interrupt
 
-from deerflow.errors import ThreadGoneError
+from deerflow.errors import StorageError, ThreadGoneError
 from deerflow.storage.sql.driver import connect
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
@@ -353,3 +353,35 @@ async def test_a_late_step_of_a_deleted_thread_is_refused(tmp_path: Path) -> Non
     with pytest.raises(ThreadGoneError):
         await graph.ainvoke({"messages": [HumanMessage("x")], "script": ""}, config)
     await storage.close()
+
+
+async def test_an_interrupt_is_durable_when_its_writes_return(tmp_path: Path) -> None:
+    prepare(tmp_path / "test.db")
+    storage = SqliteStorage(tmp_path / "test.db")
+    config: Any = {"configurable": {"thread_id": "key", "checkpoint_ns": "", "checkpoint_id": "c"}}
+    await storage.saver.aput_writes(config, [("messages", [])], "task-1")
+    await storage.saver.aput_writes(config, [("__interrupt__", ["question"])], "task-2")
+    connection = connect(tmp_path / "test.db")
+    tasks = connection.execute("SELECT task FROM checkpoint_writes ORDER BY task").fetchall()
+    connection.close()
+    await storage.close()
+
+    assert tasks == [("task-1",), ("task-2",)]
+
+
+async def test_a_message_that_cannot_be_stored_fails_its_step_and_nothing_else(
+    tmp_path: Path,
+) -> None:
+    prepare(tmp_path / "test.db")
+    storage = SqliteStorage(tmp_path / "test.db")
+    graph = build(Deltas, storage.saver)
+    config: Any = {"configurable": {"thread_id": "key"}}
+    given = {"messages": [HumanMessage("x", hidden=lambda: None)], "script": ""}
+    with pytest.raises((StorageError, TypeError)):
+        await graph.ainvoke(given, config, durability="sync")
+
+    await graph.ainvoke({"messages": [HumanMessage("y")], "script": ""}, config)
+    head = await graph.aget_state(config)
+    await storage.close()
+
+    assert [message.content for message in head.values["messages"]][0] == "y"

@@ -93,12 +93,14 @@ def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
 
 def test_a_file_of_another_program_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "other.db"
-    connection = connect(path)
+    connection = DRIVER.connect(path)
     connection.execute("CREATE TABLE recipes (id INTEGER)")
     connection.close()
+    before = path.read_bytes()
 
     with pytest.raises(StorageError, match="belongs to another program"):
         schema.prepare(path)
+    assert path.read_bytes() == before
 
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:

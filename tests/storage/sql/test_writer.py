@@ -89,6 +89,23 @@ async def test_a_failure_takes_no_neighbour_along(writer: Writer, path: Path) ->
     assert stored(path) == [1, 2, 3]
 
 
+async def test_a_broken_operation_fails_alone_and_the_writer_lives(
+    writer: Writer, path: Path
+) -> None:
+    def broken(batch: Batch) -> None:
+        batch.connection.execute("INSERT INTO notes VALUES (?, 0)", (2**70,))
+
+    def typed(batch: Batch) -> None:
+        batch.connection.execute("INSERT INTO notes VALUES (?, ?)", (7, "\udc80"))
+
+    tickets = [writer.submit(work) for work in (note(1), broken, typed, note(2))]
+    results = await asyncio.gather(*tickets, return_exceptions=True)
+
+    assert [type(result) for result in results] == [int, StorageError, StorageError, int]
+    assert "cannot be stored: OverflowError" in str(results[1])
+    assert stored(path) == [1, 2]
+
+
 async def test_unawaited_work_is_committed_all_the_same(writer: Writer, path: Path) -> None:
     ticket = writer.submit(note(1))
     await ticket.settled()

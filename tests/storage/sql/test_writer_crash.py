@@ -29,6 +29,7 @@ def processes() -> ForkServerContext:
 
 async def check(path: Path, key: str, started: int) -> int:
     """What a new process finds after a kill; gives the number of whole steps."""
+    prepare(path)
     storage = SqliteStorage(path)
     events = [event async for event in page_through(storage, key)]
     assert [event.seq for event in events] == list(range(1, len(events) + 1))

@@ -224,7 +224,11 @@ class DeltaSaver(AsyncOnlySaver):
         """Remove a thread's checkpoints and writes; its key stays usable."""
 
         def work(batch: Batch) -> None:
-            delete_checkpoints(batch.connection, batch.thread(thread_id).id)
+            row = batch.connection.execute(
+                "SELECT id FROM thread_keys WHERE thread_key = ?", (thread_id,)
+            ).fetchone()
+            if row is not None:
+                delete_checkpoints(batch.connection, row[0])
 
         await self._writer.submit(work, scope=thread_id)
         self._chains.drop(thread_id)
@@ -262,6 +266,7 @@ class DeltaSaver(AsyncOnlySaver):
         await self._writer.submit(
             copy_work(source_thread_id, target_thread_id), scope=target_thread_id
         )
+        self._chains.drop(target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Keep the newest checkpoints and what their deltas need, or with "delete" nothing."""

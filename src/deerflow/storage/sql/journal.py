@@ -61,21 +61,22 @@ class SqlJournal:
 
     async def tool_started(self, key: CallKey, name: str) -> None:
         """See Journal. Parallel calls share one commit."""
-        digest = _tool_digest(key)
+        digest, clean = _tool_digest(key), clean_text(name)
 
         def work(batch: Batch) -> None:
             ref = batch.thread(key.thread_key)
-            batch.connection.execute(_STARTED, (ref.id, key.run_id, digest, name))
+            batch.connection.execute(_STARTED, (ref.id, key.run_id, digest, clean))
 
         await self._writer.submit(work, scope=key.thread_key)
 
     def tool_finished(self, key: CallKey, name: str, result: str) -> Awaitable[None]:
         """See Journal."""
         digest, text = _tool_digest(key), clean_text(result).encode()
+        clean = clean_text(name)
 
         def work(batch: Batch) -> None:
             ref = batch.thread(key.thread_key)
-            batch.connection.execute(_FINISHED, (ref.id, key.run_id, digest, name, pack(text)))
+            batch.connection.execute(_FINISHED, (ref.id, key.run_id, digest, clean, pack(text)))
 
         return self._writer.submit(work, scope=key.thread_key)
 

@@ -10,6 +10,7 @@ from deerflow.config.schema import DatabaseConfig
 from deerflow.errors import StorageError
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
+from deerflow.storage.sql.driver import PAGE_BYTES
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
 
@@ -63,9 +64,9 @@ def _open(folder: Path) -> SqliteStorage:
 
 
 def _take_back(path: Path) -> None:
-    """Leave no empty file and no empty folder of a database that could not be made."""
+    """Leave no empty database and no empty folder when it could not be made."""
     with contextlib.suppress(OSError):
-        if path.stat().st_size == 0:
+        if path.stat().st_size <= PAGE_BYTES:  # no table yet
             path.unlink()
         path.parent.rmdir()
         path.parent.parent.rmdir()  # home, when it was empty before

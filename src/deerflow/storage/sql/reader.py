@@ -63,6 +63,8 @@ class Readers:
             return query(self._connection())
         except DatabaseError as error:
             raise translated(error) from error
+        except UnicodeEncodeError as error:
+            raise StorageError("An id holds characters that no text encoding has.") from error
 
     def _connection(self) -> Connection:
         found: Connection | None = getattr(self._local, "connection", None)

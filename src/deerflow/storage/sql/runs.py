@@ -125,6 +125,7 @@ def reopen_work(thread_key: str, run_id: str, owner: str) -> Callable[[Batch], R
 def end_work(run_id: str, status: str, documents: tuple[Any, Any, Any]) -> Callable[[Batch], None]:
     """The operation that ends a run; `documents` = outcome, error, usage. The first end counts."""
     texts = [packed(document) for document in documents]
+    shown = THREAD_STATUS[status]
 
     def work(batch: Batch) -> None:
         connection, now = batch.connection, time.time()
@@ -137,7 +138,7 @@ def end_work(run_id: str, status: str, documents: tuple[Any, Any, Any]) -> Calla
         thread = row[0][0]
         connection.execute(
             "UPDATE threads SET status = ?, updated_at = ? WHERE id = ?",
-            (THREAD_STATUS[status], now, thread),
+            (shown, now, thread),
         )
         if status == "success":
             forget_run(connection, run_id, thread)

@@ -23,15 +23,8 @@ def prepare(path: Path) -> None:
         StorageError: the file cannot be used, belongs to something else, or was written by a
             newer version.
     """
-    connection = connect(path)
-    try:
-        version = _version(connection)
-        if version is None:
-            version = _create(connection)
-    except DatabaseError as error:
-        raise translated(error) from error
-    finally:
-        connection.close()
+    found = _look(path) if path.exists() else None
+    version = _make(path) if found is None else found
     if version and version not in REVISIONS:
         raise StorageError(
             f"The database has schema version {version}, newer than this program"
@@ -44,6 +37,27 @@ def prepare(path: Path) -> None:
         )
 
         upgrade(path)
+
+
+def _look(path: Path) -> str | None:
+    """Revision of a file that exists; the file may be another program's, so nothing is written."""
+    connection = connect(path, read_only=True)
+    try:
+        return _version(connection)
+    except DatabaseError as error:
+        raise translated(error) from error
+    finally:
+        connection.close()
+
+
+def _make(path: Path) -> str:
+    connection = connect(path)
+    try:
+        return _create(connection)
+    except DatabaseError as error:
+        raise translated(error) from error
+    finally:
+        connection.close()
 
 
 def _version(connection: Connection) -> str | None:

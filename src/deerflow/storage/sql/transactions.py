@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from deerflow.errors import DeerFlowError, ThreadGoneError
+from deerflow.errors import DeerFlowError, StorageError, ThreadGoneError
 from deerflow.storage.sql.batch import Batch, Mark
 from deerflow.storage.sql.driver import Connection, DatabaseError, translated
 from deerflow.storage.ticket import Ticket
@@ -15,6 +15,27 @@ T = TypeVar("T")
 Work = Callable[[Batch], T]
 Outcome = tuple[Ticket[Any], Any, DeerFlowError | None]
 """A ticket with its value or error."""
+
+
+_FAILURES = (
+    DeerFlowError,
+    DatabaseError,
+    TypeError,
+    ValueError,
+    LookupError,
+    ArithmeticError,
+    AttributeError,
+)
+"""What one operation may raise without taking the writer, and everybody else's writes, along."""
+
+
+def _known(error: Exception) -> DeerFlowError:
+    """What the waiter is told."""
+    if isinstance(error, DeerFlowError):
+        return error
+    if isinstance(error, DatabaseError):
+        return translated(error)
+    return StorageError(f"A record cannot be stored: {type(error).__name__}: {error}.")
 
 
 class Job:
@@ -106,7 +127,7 @@ class Transactions:
             return None
         try:
             return [(job.ticket, job.work(batch), None) for job in jobs]
-        except (DeerFlowError, DatabaseError):
+        except _FAILURES:
             return None
 
     def _one(self, job: Job, batch: Batch) -> tuple[Any, DeerFlowError | None]:
@@ -122,13 +143,13 @@ class Transactions:
             value = job.work(batch)
             batch.save()
             connection.execute("RELEASE one")
-        except (DeerFlowError, DatabaseError) as error:
-            if not connection.in_transaction:
+        except _FAILURES as error:
+            if isinstance(error, DatabaseError) and not connection.in_transaction:
                 raise
             connection.execute("ROLLBACK TO one")
             connection.execute("RELEASE one")
             batch.undo(mark)
-            known = error if isinstance(error, DeerFlowError) else translated(error)
+            known = _known(error)
             self._debts.owe(ticket, known)
             return None, known
         return value, None
