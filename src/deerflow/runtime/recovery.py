@@ -89,7 +89,7 @@ async def close_open_turn(
     """
     messages: list[AnyMessage] = state.values.get("messages", [])
     asked = [m.id for m in messages if (m.id or "").startswith(INPUT)]
-    if not state.next or not asked:
+    if not state.tasks or not asked:  # `next` leaves out the tasks that have written
         return
     earlier = replace(
         context,
@@ -106,7 +106,7 @@ async def close_open_turn(
     for ident, message in earlier.logged.items():
         if message["type"] == "ai" and ident not in known:
             void(earlier, ident)
-    if state.next == ("model",) and not any(task.result for task in state.tasks):
-        return
+    if all(task.name == "model" and not task.result for task in state.tasks):
+        return  # a call of the model was cut off: nothing of it is there
     config = {**config, "run_id": uuid.UUID(earlier.run_id)}
     await graph.ainvoke(None, config, context=earlier, durability="sync")
