@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from fakes.killer import UNKNOWN, is_legal, read_ledger
-
 from deerflow.events import Event
 from deerflow.storage.sql.driver import connect
 from deerflow.wiring import Harness
+from fakes.killer import UNKNOWN, is_legal, read_ledger
 
 
 @dataclass(frozen=True)
@@ -64,7 +63,7 @@ async def recorded(harness: Harness, home: Path, thread_id: str) -> Recorded:
         return Recorded(0, frozenset())
     run_id = events[-1].run_id
     logged = [e.payload["message"] for e in events if e.type == "message" and e.run_id == run_id]
-    # by the harness's own driver: a second SQLite library in one process breaks the first one's locks
+    # the harness's own driver: a second SQLite library in a process breaks the locks of the first
     connection = connect(home / "data" / "deerflow.db", read_only=True)
     (journal,) = connection.execute(
         "SELECT count(*) FROM model_calls WHERE run_id = ?", (run_id,)
@@ -130,17 +129,8 @@ def _log(events: list[Event]) -> list[str]:
     problems: list[str] = []
     if [e.seq for e in events] != list(range(1, len(events) + 1)):
         problems.append(f"seq is not gapless: {[e.seq for e in events]}")
-    once: list[tuple[str, Any]] = []
-    for event in events:
-        if event.type == "message":
-            once.append(("message", event.payload["message"]["id"]))
-        elif event.type == "model_completed":
-            once.append(("model_completed", event.payload["message_id"]))
-        elif event.type == "tool_completed":
-            once.append(("tool_completed", event.payload["tool_call_id"]))
-        elif event.type == "run_ended":
-            once.append(("run_ended", event.run_id))
-    twice = [key for key, number in Counter(once).items() if number > 1]
+    once = Counter((event.type, key) for event in events if (key := _identity(event)))
+    twice = [key for key, number in once.items() if number > 1]
     if twice:
         problems.append(f"in the log twice: {twice}")
     started = {e.run_id for e in events if e.type == "run_started"}
@@ -158,6 +148,21 @@ def _log(events: list[Event]) -> list[str]:
     for run_id in ended:
         problems += _sums([e for e in events if e.run_id == run_id])
     return problems
+
+
+def _identity(event: Event) -> str:
+    """What of an event must be in the log once, "" for the other types."""
+    match event.type:
+        case "message":
+            return str(event.payload["message"]["id"])
+        case "model_completed":
+            return str(event.payload["message_id"])
+        case "tool_completed":
+            return str(event.payload["tool_call_id"])
+        case "run_ended":
+            return event.run_id
+        case _:
+            return ""
 
 
 def _sums(events: list[Event]) -> list[str]:

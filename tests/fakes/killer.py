@@ -1,4 +1,4 @@
-"""A harness in a process of its own that may be killed at any moment, and the zygote that starts it fast.
+"""A harness in a process of its own that may be killed at any moment, and the zygote behind it.
 
 The zygote imports the harness once and forks a child per command, so that a new process costs
 milliseconds. Each child is a process of its own in every respect that matters here: pid, owner,
@@ -22,18 +22,18 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import fakes
-from fakes.harness import loaded, scripted_config
 from langchain_core.messages import ToolMessage
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
 from langgraph.types import Command
 
 import deerflow
+import fakes
 from deerflow.errors import DeerFlowError
 from deerflow.models.scripted import ScriptedChatModel
 from deerflow.runtime.request import RunRequest
 from deerflow.wiring import Harness, open_harness
+from fakes.harness import loaded, scripted_config
 
 ANSWER = "All five steps are done, and nothing was done twice."
 SECOND = "The thread goes on."
@@ -80,7 +80,7 @@ class Order:
         die_at_event: kill itself when this many events of this process are committed, 0 never.
         die_at_touch: kill itself at this touch of the outside world (model or tool), 0 never.
         announce: tell the other end of the pipe `ready` in home that the harness is open.
-        wait: wait in every effect until the file `go` is in home.
+        wait: wait before the first effect for somebody to write into the pipe `go` in home.
         seed: of the small delays.
     """
 
@@ -132,8 +132,8 @@ class World:
         """One entry in a ledger, with a chance to die before and after it."""
         self.touch()
         await self.pause()
-        while self.order.wait and not Path(self.order.home, "go").exists():
-            await asyncio.sleep(0.005)
+        if self.order.wait and ledger == "effects" and place == "1a":
+            await asyncio.to_thread(Path(self.order.home, "go").read_text)
         self.write(ledger, thread=thread, place=place)
         self.touch()
         await self.pause()
@@ -173,7 +173,7 @@ class WatchedModel(ScriptedChatModel):
 
 
 def is_legal(messages: Any) -> bool:
-    """Each call has exactly one result, in call order, directly after it; no result stands elsewhere."""
+    """Each call has exactly one result, in call order, directly after it, and none is elsewhere."""
     owed: list[str] = []
     for message in messages:
         if message.type == "tool":
@@ -257,7 +257,7 @@ async def _child(order: Order) -> None:
         ]
         await asyncio.sleep(0)
         if order.announce:
-            Path(order.home, "ready").write_text("1")
+            await asyncio.to_thread(Path(order.home, "ready").write_text, "1")
         await asyncio.gather(*(_one(harness, world, thread) for thread in order.threads))
         for watcher in watchers:
             watcher.cancel()
@@ -315,13 +315,13 @@ class Zygote:
 @contextmanager
 def zygote() -> Iterator[Zygote]:
     """A running zygote; it ends with its input."""
-    folders = [Path(fakes.__path__[0]).parent, Path(deerflow.__path__[0]).parent]
+    folders = [str(Path(package.__path__[0]).parent) for package in (fakes, deerflow)]
+    code = f"import sys; sys.path[:0] = {folders}; from {__name__} import serve; serve()"
     with subprocess.Popen(
-        [sys.executable, "-c", f"from {__name__} import serve; serve()"],
+        [sys.executable, "-c", code],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONPATH": os.pathsep.join(map(str, folders))},
     ) as process:
         yield Zygote(process)
         assert process.stdin is not None
