@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import sqlite3
@@ -9,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
+from random import Random
 
 import pytest
 
@@ -41,7 +42,7 @@ def refused(ended: Ended, code: int, said: str) -> None:
         (("",), "The task is empty."),
         (("Hi", "--model", "scriptd"), "scriptd"),
         (("Hi", "--config", "none.yaml"), "none.yaml:1: there is no such file"),
-        (("Hi", "--config", "broken.yaml"), "broken.yaml:2:"),
+        (("Hi", "--config", "broken.yaml"), "broken.yaml:3: broken YAML"),
         (("Hi", "--upload", "none.csv", "--upload", "."), "none.csv: does not exist; .: is a fold"),
         (("--thread", "elsewhere", "--resume"), "There is no thread 'elsewhere' here."),
         (("--resume",), "A resume needs the thread."),
@@ -79,15 +80,20 @@ def test_a_damaged_database(desk: Desk) -> None:
     assert desk.tree() == before
 
 
+def content(path: Path, change: str = "") -> list[str]:
+    """Everything that a database holds, after a change if one is given."""
+    with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(change)
+        return list(connection.iterdump())
+
+
 def test_a_database_of_a_newer_version(desk: Desk) -> None:
     assert desk.run("run", "Hi", "--thread", "t").code == 0
     path = desk.folder / ".deer-flow" / "data" / "deerflow.db"
-    with sqlite3.connect(path) as connection:
-        connection.execute("UPDATE alembic_version SET version_num = '9999'")
-    connection.close()
-    before = desk.tree()
+    content(path, "UPDATE alembic_version SET version_num = '9999'")
+    before = content(path)
     refused(desk.run("run", "Hi", "--thread", "t"), 1, "schema version 9999, newer than")
-    assert desk.tree() == before
+    assert content(path) == before
 
 
 def test_two_processes_on_one_thread(desk: Desk) -> None:
@@ -96,7 +102,7 @@ def test_two_processes_on_one_thread(desk: Desk) -> None:
     assert process.stdout is not None
     assert '"run_started"' in process.stdout.readline()
     try:
-        refused(desk.run("run", "Me too", "--thread", "t"), 1, "active run")
+        refused(desk.run("run", "Me too", "--thread", "t"), 1, "is active")
         refused(desk.run("threads", "delete", "t"), 1, "active run")
     finally:
         process.terminate()
@@ -104,7 +110,7 @@ def test_two_processes_on_one_thread(desk: Desk) -> None:
     assert desk.run("threads", "delete", "t").code == 0
 
 
-@contextmanager
+@contextlib.contextmanager
 def small_disk(megabytes: int) -> Iterator[Path]:
     folder = Path(tempfile.mkdtemp())
     mounted = subprocess.run(
@@ -124,20 +130,21 @@ def small_disk(megabytes: int) -> Iterator[Path]:
 
 @pytest.mark.skipif(not ROOT, reason="mounting a small disk takes root")
 def test_a_full_disk() -> None:
-    with small_disk(1) as folder:
+    with small_disk(2) as folder:
         desk = Desk(folder)
-        desk.write([{"text": "x" * 900_000}, {"text": "Now it fits."}])
+        desk.write([{"text": Random(1).randbytes(300_000).hex()}])
         filler = folder / "filler"
         with pytest.raises(OSError, match="No space left"):
             filler.write_bytes(bytes(2_000_000))
         before = desk.tree()
         refused(desk.run("run", "Hi"), 1, "The disk is full")
         assert desk.tree() == before  # it could not even begin
-        filler.unlink()
+        os.truncate(filler, filler.stat().st_size - 400_000)
         refused(desk.run("run", "Hi", "--thread", "t"), 1, "The disk is full")
+        filler.unlink()
         desk.write([{"text": "Now it fits."}])
         ended = desk.run("run", "--thread", "t", "--resume")
-        assert (ended.code, ended.out) == (0, "Now it fits.\n")
+        assert (ended.code, ended.out) == (0, "Now it fits.\n"), ended.err
         events = desk.run("threads", "show", "t", "--json").events
         assert [event["seq"] for event in events] == list(range(1, len(events) + 1))
 

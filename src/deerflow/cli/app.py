@@ -51,7 +51,9 @@ def root(
 
 @app.command()
 def run(  # noqa: PLR0913  (one parameter per option)
-    task: Annotated[str, typer.Argument(help="What to do; - reads it from standard input.")] = "",
+    task: Annotated[
+        str, typer.Argument(metavar="TASK", help="What to do; - reads it from standard input.")
+    ] = "",
     *,
     as_json: Annotated[
         bool, typer.Option("--json", help="Print each event as one JSON line as it happens.")
@@ -69,7 +71,9 @@ def run(  # noqa: PLR0913  (one parameter per option)
     config: ConfigOption = None,
     upload: Annotated[
         list[Path] | None,
-        typer.Option("--upload", metavar="FILE", help="File to hand over; repeatable."),
+        typer.Option(
+            "--upload", metavar="FILE", help="File to hand over; repeatable.", readable=False
+        ),
     ] = None,
     expect: Annotated[
         list[str] | None,

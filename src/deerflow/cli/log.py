@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Generator
+from contextlib import contextmanager
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 
@@ -18,8 +20,9 @@ class _Quiet(RotatingFileHandler):
         pass
 
 
-def log_to_file(home: Path, level: str) -> Path:
-    """Send log lines and Python's warnings to `deerflow.log` in home; the file's path.
+@contextmanager
+def log_to_file(home: Path, level: str) -> Generator[Path]:
+    """Send log lines and Python's warnings to `deerflow.log` in home while inside; its path.
 
     Args:
         home: DEER_FLOW_HOME.
@@ -28,7 +31,15 @@ def log_to_file(home: Path, level: str) -> Path:
     path = home / FILE
     handler = _Quiet(path, maxBytes=_BYTES, backupCount=1, encoding="utf-8", delay=True)
     handler.setFormatter(logging.Formatter(_FORMAT))
+    root, own = logging.getLogger(), logging.getLogger("deerflow")
+    before = own.level
     logging.captureWarnings(capture=True)
-    logging.getLogger().addHandler(handler)
-    logging.getLogger("deerflow").setLevel(level.upper())
-    return path
+    root.addHandler(handler)
+    own.setLevel(level.upper())
+    try:
+        yield path
+    finally:
+        own.setLevel(before)
+        root.removeHandler(handler)
+        logging.captureWarnings(capture=False)
+        handler.close()

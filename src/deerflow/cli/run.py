@@ -21,7 +21,7 @@ from deerflow.cli.stop import Stop
 from deerflow.events import Event
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.runtime.runs import RunHandle
-from deerflow.wiring import open_harness
+from deerflow.wiring import Harness, open_harness
 
 INTERNAL = "error"
 """Code of an error that nobody foresaw; its traceback is in the log file."""
@@ -50,24 +50,28 @@ async def _run(options: RunOptions, stop: Stop) -> int:
     loaded, environ = read(options.config)
     for warning in loaded.warnings:
         output.note(f"deerflow: {warning}")
-    log = log_to_file(loaded.home, loaded.config.log_level)
-    try:
-        async with open_harness(loaded, environ, request=options.request) as harness:
-            if harness.found:
-                output.note(f"deerflow: {harness.found}")
-            handle = await harness.runs.start(options.request)
-            stop.attach(handle.thread_id, handle.cancel)
-            result = await (_as_json(handle) if options.as_json else _shown(handle, stop))
-    except asyncio.CancelledError:
-        output.note(stop.again())
-        return STOPPED
-    if result is None:
-        return STOPPED
-    if not options.as_json:
-        _print_answer(result)
-    for line in closing_lines(result, log):
-        output.note(line)
+    with log_to_file(loaded.home, loaded.config.log_level) as log:
+        try:
+            async with open_harness(loaded, environ, request=options.request) as harness:
+                result = await _followed(harness, options, stop)
+        except asyncio.CancelledError:
+            output.note(stop.again())
+            return STOPPED
+        if result is None:
+            return STOPPED
+        if not options.as_json:
+            _print_answer(result)
+        for line in closing_lines(result, log):
+            output.note(line)
     return exit_code(result)
+
+
+async def _followed(harness: Harness, options: RunOptions, stop: Stop) -> RunResult | None:
+    if harness.found:
+        output.note(f"deerflow: {harness.found}")
+    handle = await harness.runs.start(options.request)
+    stop.attach(handle.thread_id, handle.cancel)
+    return await (_as_json(handle) if options.as_json else _shown(handle, stop))
 
 
 async def _as_json(handle: RunHandle) -> RunResult | None:
