@@ -78,7 +78,7 @@ class P(Peer):
                 c = import_module("pysqlite3").connect(f)
                 c.execute("pragma wal_checkpoint(truncate)")
                 c.close()
-            return sum(f.stat().st_size for f in self.home.rglob("*") if f.is_file())
+            return sum(f.stat().st_size for f in (self.home / "data").rglob("*") if f.is_file())
 
         agent = await self.build(base)
         await call(self, agent, await newconv(self, agent), prompt(self, "TEXT 5", rid_()))

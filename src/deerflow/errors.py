@@ -1,4 +1,4 @@
-"""Every error of the product: one tree, each with a code, a safe message and whether a retry can help.
+"""Every error of the product: one tree, each with a code and a safe message.
 
 DeerFlowError
 ├── UsageError            bad input from the caller (exit code 2, HTTP 4xx)

@@ -33,7 +33,7 @@ REMEMBERED_RUNS = 256
 
 
 def make_lead_agent(config: RunnableConfig) -> Graph:
-    """The lead agent for a LangGraph runner, which brings persistence, streaming and the run's life.
+    """The lead agent for a LangGraph runner, which brings persistence and the run's life.
 
     Our own event log, journal and deltas stay in memory here; `deerflow run` and the library keep
     them on disk. The sandbox of a thread is released when the run has answered.

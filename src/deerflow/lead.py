@@ -40,7 +40,7 @@ Maker = Callable[[], Middleware]
 
 VIEW_IMAGE = "view_image"
 COMPACT_TOOLS = ("write_file", "read_file", "bash", "present_files", "ask_clarification")
-"""What a model with the compact profile is offered: few tools, so that a small window is not spent on schemas."""
+"""Tools of the compact profile: few, so that a small window is not spent on schemas."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Third-party parts that the configuration names as module:Class: middlewares, detectors, sandboxes."""
+"""Third-party parts named as module:Class: middlewares, detectors, sandboxes."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ class AgentParts:
 
 
 def build_agent(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any]:
-    """The compiled graph. Building costs about 30 ms; callers keep one per configuration signature."""
+    """The compiled graph. Building costs about 30 ms; callers keep one per signature."""
     wrapped = any(
         type(m).awrap_tool_call is not AgentMiddleware.awrap_tool_call for m in parts.extra
     )
@@ -76,8 +76,8 @@ def build_agent(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any]:
 def graph_steps(max_turns: int, extra: int = 0) -> int:
     """LangGraph's recursion limit for a number of model turns.
 
-    Limits count model turns (decision 4); this bound only has to be out of their way: two steps a turn, the nodes of
-    third-party middlewares, and room for the last answer and one reminder.
+    Limits count model turns (decision 4); this bound only has to be out of their way: two steps a
+    turn, the nodes of third-party middlewares, and room for the last answer and one reminder.
 
     Args:
         max_turns: model turns that the run may take.

@@ -9,7 +9,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 BAD_CALLS = "deerflow_bad_calls"
-"""additional_kwargs of an AI message: index of a malformed call → what is wrong with it (set by the model)."""
+"""additional_kwargs of an AI message: index of a malformed call → what is wrong with it."""
 
 REFUSED = "deerflow_refused"
 """additional_kwargs of an AI message: id of a call that must not run → the text that answers it."""
@@ -49,8 +49,8 @@ class CallBook:
     def settle(self, message: AIMessage, results: Sequence[ToolMessage]) -> AIMessage:
         """Make the calls of a new message legal and remember where they stand.
 
-        Ids that are empty or were used in the thread are renamed; malformed and refused calls keep their place and get
-        their answer noted in the message.
+        Ids that are empty or were used in the thread are renamed; malformed and refused calls keep
+        their place and get their answer noted in the message.
 
         Args:
             message: has an id.

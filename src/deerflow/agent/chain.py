@@ -1,8 +1,9 @@
-"""The one composite middleware: folds the hooks of all rows into create_agent's model and tool wraps.
+"""The one composite middleware: folds the hooks of all rows into create_agent's wraps.
 
-Separate middlewares are graph nodes, and each node visit is a checkpoint: 20 of them cost 23 ms and 1.7 GB per hundred
-turns where this costs 5 ms and 3.3 MB (measured on LangGraph 1.2). So `start`, after-model work and `finish` ride on the
-model node, and state goes back as one Command beside the reply.
+Separate middlewares are graph nodes, and each node visit is a checkpoint: 20 of them cost 23 ms
+and 1.7 GB per hundred turns where this costs 5 ms and 3.3 MB (measured on LangGraph 1.2). So
+`start`, after-model work and `finish` ride on the model node, and state goes back as one Command
+beside the reply.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ ToolHandler = Callable[[ToolCallRequest], Awaitable[ToolResult]]
 
 
 async def _inline(default: Any, context: Any, func: Any, /, *args: Any, **kwargs: Any) -> Any:
-    """Run LangSmith's bookkeeping on the loop while tracing is off (a thread hop each costs 7 ms per ten tools)."""
+    """LangSmith's bookkeeping on the loop while tracing is off: hops cost 7 ms per ten tools."""
     if langsmith.utils.tracing_is_enabled():
         return await default(context, func, *args, **kwargs)
     return context.run(func, *args, **kwargs)
@@ -50,9 +51,10 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
 
     Args:
         rows: the rows, the two journal rows among them.
-        context: makes the RunContext when the graph runs under someone else's runner (LangGraph Server); takes the
-            LangGraph runtime.
-        direct: call tools directly; False when third-party middlewares wrap tool calls nearer to the tool.
+        context: makes the RunContext when the graph runs under someone else's runner (LangGraph
+            Server); takes the LangGraph runtime.
+        direct: call tools directly; False when third-party middlewares wrap tool calls nearer to
+            the tool.
     """
 
     state_schema = ThreadState
@@ -75,14 +77,14 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
         self._execute: Callable[..., Awaitable[ToolResult]] = Executor() if direct else _hand_on
         self.tools = [tool for row in rows for tool in row.tools]
 
-    # ---- model ----------------------------------------------------------------------------------------------
+    # --- model ---
 
     async def awrap_model_call(
         self,
         request: ModelRequest[Any],
         handler: ModelHandler,
     ) -> ExtendedModelResponse[Any]:
-        """One model turn: start hooks on the first, the rows around the call, finish hooks on the last."""
+        """One model turn: start hooks on the first, the rows, finish hooks on the last."""
         run = self._run(request.runtime)
         if run.closing:
             return ExtendedModelResponse(
@@ -153,7 +155,7 @@ class Chain(AgentMiddleware[ThreadState, RunContext, Any]):
             )
         return message
 
-    # ---- tools ----------------------------------------------------------------------------------------------
+    # --- tools ---
 
     async def awrap_tool_call(self, request: ToolCallRequest, handler: ToolHandler) -> ToolResult:
         """One tool call: refused ones are answered in place, others go through the rows."""

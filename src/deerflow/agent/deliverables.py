@@ -1,4 +1,4 @@
-"""Which files a task asks for, which of them are missing, and the one reminder that the model gets."""
+"""Which files a task asks for, which are missing, and the one reminder that the model gets."""
 
 from __future__ import annotations
 
@@ -37,8 +37,10 @@ _INTO = re.compile(r"\b(?:in|with|using)[\s`'\"“「]*(?:the\s+|a\s+)?(?:file\s
 def requested_files(task: str, existing: Collection[str] = ()) -> tuple[str, ...]:
     """Names below outputs that a task asks to be written, in order.
 
-    A file that the task names counts unless it is a source: it exists already in the thread, or a word of reading
-    stands before it ("summarise data.csv", "from a.json"). "Save it in a.md" counts: a word of making comes first.
+    A file that the task names counts unless it is a source: it exists already in the thread, or a
+    word of reading stands before it ("summarise data.csv", "from a.json"). "Save it in a.md"
+    counts: a word of
+    making comes first.
 
     Args:
         task: the user's words.
@@ -63,7 +65,7 @@ def _is_source(task: str, match: re.Match[str], name: str) -> bool:
 
 
 def missing_files(outputs: Path, names: Collection[str]) -> list[str]:
-    """Those of the names that are absent or empty below outputs (links are not followed out of it)."""
+    """Those of the names that are absent or empty below outputs; links do not lead out of it."""
     missing: list[str] = []
     for name in names:
         path = outputs / name
@@ -85,14 +87,15 @@ class Deliverables(Middleware):
     """Kernel row, outermost: tells a small model what must be written next, reminds any other once.
 
     Args:
-        compact: whether a model takes the `deliverables` setting (the embedded one constrains its action by it).
+        compact: whether a model takes the `deliverables` setting (the embedded one constrains its
+            action by it).
     """
 
     def __init__(self, compact: Callable[[BaseChatModel], bool]) -> None:
         self._compact = compact
 
     async def model(self, call: ModelCall, next_: ModelNext) -> ModelReply:
-        """Add the setting on the way in; on a last turn with files missing ask again, once a run."""
+        """Add the setting on the way in; on a last turn with files missing ask once more."""
         run = call.run
         if not run.expect:
             return await next_(call)
@@ -111,8 +114,8 @@ class Deliverables(Middleware):
         run.scratch[Deliverables] = True
         names = ", ".join(OUTPUTS + name for name in missing)
         reminder = HumanMessage(
-            content=f"The task asks for {names}, which does not exist or is empty. Write it now, or say why it "
-            "cannot be written.",
+            content=f"The task asks for {names}, which does not exist or is empty. "
+            "Write it now, or say why it cannot be written.",
             additional_kwargs={REMINDER: True},
         )
         reply.update.setdefault("messages", []).append(reminder)

@@ -1,4 +1,4 @@
-"""Runs one tool: validate with its args model and await its coroutine; anything unusual takes LangGraph's own way."""
+"""Runs one tool directly; anything unusual takes LangGraph's own way."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from deerflow.errors import ToolError
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """How a tool is called directly: its args model, coroutine and the name of its runtime parameter."""
+    """How a tool is called directly: args model, coroutine, name of its runtime parameter."""
 
     schema: type[BaseModel]
     coroutine: Callable[..., Awaitable[Any]]
@@ -30,7 +30,7 @@ class Plan:
 
 
 class Executor:
-    """Direct calls with a cached plan per tool (a third of the cost of the stock path, measured)."""
+    """Direct calls with a cached plan per tool: a third of the cost of the stock path."""
 
     def __init__(self) -> None:
         self._plans: dict[int, tuple[BaseTool, Plan | None]] = {}

@@ -50,8 +50,9 @@ class ModelReply:
 
     Attributes:
         message: the AI message; None when the model was not called (jump to end).
-        results: tool messages that answer refused calls of `message`. The chain keeps their text with the message
-            and answers in place, when the calls of the turn run, so that results stand in call order.
+        results: tool messages that answer refused calls of `message`. The chain keeps their text
+            with the message and answers in place, when the calls of the turn run, so that results
+            stand in call order.
         update: further state update (channel → value).
         jump: "end" ends the run after this step, "model" asks again at once.
     """
@@ -70,8 +71,8 @@ ToolNext = Callable[[ToolCallRequest], Awaitable[ToolResult]]
 class Middleware:
     """Base of a row. Override only the hooks that the row needs; the chain calls no other.
 
-    A row holds no per-run state: cursors live in `run.scratch[type(self)]`. `start` does not run on resume, `finish`
-    not on interrupt, error, cancel or kill.
+    A row holds no per-run state: cursors live in `run.scratch[type(self)]`. `start` does not run
+    on resume, `finish` not on interrupt, error, cancel or kill.
     """
 
     tools: Sequence[BaseTool] = ()
@@ -88,7 +89,7 @@ class Middleware:
         return await next_(call)
 
     async def tool(self, request: ToolCallRequest, next_: ToolNext, run: RunContext) -> ToolResult:
-        """Around each tool call; outermost first. The only place where `interrupt()` may be called."""
+        """Around each tool call, outermost first; only here may `interrupt()` be called."""
         return await next_(request)
 
     async def finish(self, state: dict[str, Any], run: RunContext) -> dict[str, Any] | None:

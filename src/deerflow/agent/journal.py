@@ -1,4 +1,4 @@
-"""Both sides of the journal as rows of the chain: replies and results are recorded, and replayed only on resume."""
+"""Both sides of the journal as rows: recorded always, replayed only on resume."""
 
 from __future__ import annotations
 
@@ -28,7 +28,8 @@ NOT_RUN = "Not run: the run ended before this call."
 REPLAYED = "deerflow_replayed"
 LIMIT = "deerflow_limit"
 UNKNOWN = (
-    "Outcome unknown: the run was interrupted while this call was under way, and it may or may not have taken "
+    "Outcome unknown: the run was interrupted while this call was under way, and it may or may "
+    "not have taken "
     "effect. Check the present state before you repeat it."
 )
 
@@ -110,7 +111,7 @@ class ToolJournal(Middleware):
         self._codec = codec
 
     async def tool(self, request: ToolCallRequest, next_: ToolNext, run: RunContext) -> ToolResult:
-        """Replay a recorded result; tell "outcome unknown" for a started effect; else run and record."""
+        """Replay a recorded result; tell the unknown outcome of a started effect; else run."""
         call = request.tool_call
         book: CallBook = run.scratch[CallBook]
         place = book.place(request.state["messages"], call["id"] or "")

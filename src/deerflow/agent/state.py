@@ -42,7 +42,7 @@ class ThreadDataState(TypedDict, total=False):
 
 
 class UploadedFile(TypedDict):
-    """One upload: file name, virtual path, size in bytes, sha256, modification time in ns (spares hashing it again)."""
+    """One upload: name, virtual path, size in bytes, sha256, modification time in ns."""
 
     name: str
     path: str
@@ -93,7 +93,7 @@ class ThreadState(AgentState[Any]):
 
     messages: Annotated[  # pyright: ignore[reportIncompatibleVariableOverride]
         list[AnyMessage],
-        DeltaChannel(cast("Any", messages_delta_reducer), snapshot_frequency=SNAPSHOT_FREQUENCY),
+        DeltaChannel(cast(Any, messages_delta_reducer), snapshot_frequency=SNAPSHOT_FREQUENCY),
     ]
     sandbox: NotRequired[Annotated[SandboxState, merge_sandbox]]
     thread_data: NotRequired[Annotated[ThreadDataState, replace]]
@@ -129,7 +129,7 @@ _REDUCERS = _reducers()
 
 
 def apply_update(state: dict[str, Any], update: dict[str, Any]) -> dict[str, Any]:
-    """A copy of the state with an update folded in, channel by channel, as the graph would do it."""
+    """A copy of the state with an update folded in by each channel's reducer."""
     merged = dict(state)
     for key, value in update.items():
         reducer = _REDUCERS.get(key)

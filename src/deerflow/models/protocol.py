@@ -1,7 +1,8 @@
 """What the models package promises to the kernel: specs, the delta sink and the catalogue.
 
-`Catalog.get` returns a LangChain chat model whose `bind_tools(...).ainvoke(messages)` makes the request legal for its
-provider (`quirks.legalise`), streams, reports deltas to the sink of the context, and returns one AIMessage.
+`Catalog.get` returns a LangChain chat model whose `bind_tools(...).ainvoke(messages)` makes the
+request legal for its provider (`quirks.legalise`), streams, reports deltas to the sink of the
+context, and returns one AIMessage.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class ModelSpec:
 
     Attributes:
         name: as in the configuration.
-        provider: identity that decides which private fields may be sent back ("openai", "deepseek", "local" …);
-            with `model`, a change of it drops them.
+        provider: identity that decides which private fields may be sent back ("openai",
+            "deepseek", "local" …); with `model`, a change of it drops them.
         model: the provider's model name.
         context_window: tokens, None when unknown.
         max_output: tokens, None when unknown.
@@ -59,7 +60,8 @@ class ModelSpec:
 DeltaSink = Callable[[str, str], None]
 """Called as sink(kind, text), in order, never blocking, with kind "text", "reasoning" or "call".
 
-"call" carries a piece of a tool call's arguments: a sign of life for the idle limit, not to be shown.
+"call" carries a piece of a tool call's arguments: a sign of life for the idle limit, not to be
+shown.
 """
 
 delta_sink: ContextVar[DeltaSink | None] = ContextVar("deerflow_delta_sink", default=None)

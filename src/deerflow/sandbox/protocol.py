@@ -1,7 +1,7 @@
 """The seam of the sandbox: what tools may ask of one, and what provides it.
 
-All paths are virtual (`/mnt/user-data/...`, `/mnt/skills/...`); no implementation lets a host path out, neither
-in results nor in errors. Relative paths resolve against the agent's current directory.
+All paths are virtual (`/mnt/user-data/...`, `/mnt/skills/...`); no implementation lets a host path
+out, neither in results nor in errors. Relative paths resolve against the agent's current directory.
 """
 
 from __future__ import annotations
@@ -54,16 +54,17 @@ class ThreadFolders:
 
 @dataclass(frozen=True, slots=True)
 class CommandResult:
-    """What a command left.
+    r"""What a command left.
 
     Attributes:
         exit_code: of the command; 124 when it was stopped by the time limit.
-        output: stdout and stderr as they came, decoded as UTF-8 with undecodable bytes shown as \\xNN;
-            head and tail of at most `bash_output_max_chars` characters.
+        output: stdout and stderr as they came, decoded as UTF-8 with undecodable bytes shown as
+            \xNN; head and tail of at most `bash_output_max_chars` characters.
         total_bytes: bytes that the command printed in all.
         spill: virtual path of the whole output when it was cut, else None.
         timed_out: whether the time limit ended it.
-        limit: name of the resource limit that stopped it ("memory", "disk", "pids", "time"), or None.
+        limit: name of the resource limit that stopped it ("memory", "disk", "pids", "time"), or
+            None.
         cwd: virtual directory of the shell afterwards.
         seconds: wall time.
     """
@@ -138,7 +139,7 @@ class Sandbox(Protocol):
         *,
         agent: str = "lead",
         alone: bool = True,
-        timeout: float | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109  (a limit of the command, not of the wait)
         cwd: str | None = None,
     ) -> CommandResult:
         """Run a bash command in the agent's persistent shell.
@@ -146,8 +147,8 @@ class Sandbox(Protocol):
         Args:
             command: shell text, may have many lines.
             agent: whose shell; "lead" or a child's namespace.
-            alone: True when it is the only shell call of the turn: it may change cwd and environment.
-                False runs it in a fork of them that changes neither.
+            alone: True when it is the only shell call of the turn: it may change cwd and
+                environment. False runs it in a fork of them that changes neither.
             timeout: seconds, at most the configured limit; None takes the limit.
             cwd: virtual directory to start a fresh shell in (thread state after a resume).
 

@@ -1,8 +1,9 @@
 """What a tool may ask of the run that calls it.
 
-Tools are plain LangChain tools whose coroutine takes `runtime: ToolRuntime[ToolContext, Any]`; `runtime.context` is
-the object below (the kernel's RunContext fits it). They return text, or a `Command` with a state update and the
-ToolMessage. Optional marks live in `tool.metadata`: see `ToolMarks`.
+Tools are plain LangChain tools whose coroutine takes `runtime: ToolRuntime[ToolContext, Any]`;
+`runtime.context` is the object below (the kernel's RunContext fits it). They return text, or a
+`Command` with a state update and the ToolMessage. Optional marks live in `tool.metadata`: see
+`ToolMarks`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ class ToolMarks(TypedDict, total=False):
     """Marks in `tool.metadata["deerflow"]`, all optional.
 
     Attributes:
-        idempotent: True when running it twice does no harm (reads); the journal writes no start row.
+        idempotent: True when running it twice does no harm (reads); the journal writes no start
+            row.
         sandbox: True when it needs the sandbox (row 3 acquires it, row 19 audits it).
         untrusted: True when its output comes from outside (row 22 delimits it).
         ends_run: True for ask_clarification (row 26).
