@@ -121,37 +121,37 @@ async def test_kills_at_random_moments(ward: Ward, scale: Scale) -> None:
     await ward.die(ward.order("whole", story="first"))
     whole = time.monotonic() - began
     number = 0
-    while ward.kills < scale(8, 200):
+    while ward.kills < scale(6, 200):
         number += 1
         deaths: list[tuple[dict[str, Any], float | None]] = []
         for _ in range(dice.randint(1, 3)):
             announce = dice.random() < 0.8  # the others also die while they open the harness
-            deaths.append(({"seed": number, "announce": announce}, dice.uniform(0, whole)))
+            deaths.append(({"seed": number, "announce": announce}, dice.uniform(0, whole / 2)))
         await ward.survive(f"t{number}", *deaths)
         assert ward.complaints == []
     print(f"{ward.kills} kills, {number} runs, {ward.unknown} outcomes unknown")
 
 
 async def test_a_kill_after_each_event(ward: Ward, scale: Scale) -> None:
-    step = scale(9, 1)
+    step = scale(12, 1)
     for event in range(1, 100, step):
         kills = ward.kills
         await ward.survive(f"t{event}", ({"die_at_event": event}, None))
         assert ward.complaints == []
         if ward.kills == kills:
             break
-    assert ward.kills > 40 // step
+    assert ward.kills > 36 // step
 
 
 async def test_a_kill_at_each_touch_of_the_outside(ward: Ward, scale: Scale) -> None:
-    step = scale(9, 1)
+    step = scale(12, 1)
     for touch in range(1, 200, step):
         kills = ward.kills
         await ward.survive(f"t{touch}", ({"die_at_touch": touch}, None))
         assert ward.complaints == []
         if ward.kills == kills:
             break
-    assert ward.kills > 40 // step
+    assert ward.kills > 36 // step
 
 
 async def test_a_kill_between_the_run_row_and_the_first_checkpoint(ward: Ward) -> None:
@@ -193,7 +193,7 @@ async def test_processes_share_a_home(ward: Ward, scale: Scale) -> None:
 
 
 async def test_a_new_task_closes_the_run_of_a_dead_process(ward: Ward, scale: Scale) -> None:
-    events = range(1, 55, scale(9, 1))
+    events = range(1, 55, scale(12, 1))
     for number, event in enumerate([*events] * scale(1, 3)):
         thread_id = f"t{number}"
         assert await ward.die(ward.order(thread_id, story="first", die_at_event=event, seed=number))
