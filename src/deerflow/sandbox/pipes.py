@@ -61,6 +61,11 @@ class OutputPipes:
         pipe.hold(self._folder)
         return pipe
 
+    def prepare(self) -> None:
+        """Make the first one. Blocking."""
+        self._count += 1
+        self._free.append(self._make(f"out-{self._count}"))
+
     def give_back(self, pipe: OutputPipe) -> None:
         """Take back one whose end was read."""
         self._free.append(pipe)

@@ -134,17 +134,16 @@ class Premises:
             SandboxUnavailableError: no uid is free.
             SandboxError: the state folder or the thread's folders may not be written.
         """
-        lease = await asyncio.to_thread(self._take, key, folders)
         try:
-            if lease.stale:
-                await self._clear(lease.slot)
-            lease.settle()
-            estate = await asyncio.to_thread(self._build, lease, folders, (level, mounts))
-            self._sow()
-            return estate
+            lease, estate = await asyncio.to_thread(self._move_in, key, folders, (level, mounts))
         except OSError as error:
-            lease.release()
             raise _unwritable(error) from error
+        if estate is None:  # the slot's last holder died
+            await self._clear(lease.slot)
+            estate = await asyncio.to_thread(self._furnish, lease, folders, (level, mounts))
+        if level != "host":
+            self._sow()
+        return estate
 
     async def leave(self, estate: Estate, shells: Sequence[Callable[[], Awaitable[None]]]) -> None:
         """End the shells, then give back group, folder, uid."""
@@ -188,6 +187,21 @@ class Premises:
     def _take(self, key: str, folders: ThreadFolders) -> Lease:
         return self._leases().take(key, prefer=owner_of(folders.root))
 
+    def _move_in(
+        self, key: str, folders: ThreadFolders, kind: tuple[Level, bool]
+    ) -> tuple[Lease, Estate | None]:
+        """Lease and estate in one go; no estate where the slot must be cleared first."""
+        lease = self._take(key, folders)
+        return lease, None if lease.stale else self._furnish(lease, folders, kind)
+
+    def _furnish(self, lease: Lease, folders: ThreadFolders, kind: tuple[Level, bool]) -> Estate:
+        try:
+            lease.settle()
+            return self._build(lease, folders, kind)
+        except OSError as error:
+            lease.release()
+            raise _unwritable(error) from error
+
     async def _clear(self, slot: int) -> None:
         """End what a server that died left in a slot."""
         if self.privileged:
@@ -229,13 +243,15 @@ class Premises:
         if level != "bwrap" and not mounts:
             fallback.link_skills(site)
         view, plan = self._plan(site, level, mounts)
+        outputs = OutputPipes(pipes, owner)
+        outputs.prepare()
         ground = Ground(
             site=site,
             view=view,
             plan=plan,
             nursery=self.nursery,
             drain=self.drain,
-            pipes=OutputPipes(pipes, owner),
+            pipes=outputs,
             meter=DiskMeter((folders.root, temp), self.limits.disk_mb * MIB),
             group=group,
             max_chars=self.config.bash_output_max_chars,

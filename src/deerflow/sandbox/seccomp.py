@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import platform
 import struct
 from dataclasses import dataclass
@@ -156,6 +157,7 @@ def _unless_argument_is(offset: int, values: tuple[int, ...], error: int) -> byt
     return _op(_LD_W_ABS, offset) + tests + _deny(error)
 
 
+@functools.cache
 def program(sockets: Sockets = "inet", machine: str | None = None) -> bytes:
     """The filter, ready for `bwrap --seccomp FD` or `prctl(PR_SET_SECCOMP)`.
 

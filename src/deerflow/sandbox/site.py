@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,7 +121,8 @@ def environment(site: Site, *, temp: str = "/tmp") -> dict[str, str]:  # noqa: S
     } | site.environment
 
 
-def system_folders() -> list[tuple[str, str | None]]:
+@functools.cache
+def system_folders() -> tuple[tuple[str, str | None], ...]:
     """(path, link target) of the root's system folders here; None for a real folder."""
     found: list[tuple[str, str | None]] = []
     for name in SYSTEM:
@@ -129,4 +131,4 @@ def system_folders() -> list[tuple[str, str | None]]:
             found.append((str(path), str(path.readlink())))
         elif path.is_dir():
             found.append((str(path), None))
-    return found
+    return tuple(found)
