@@ -133,7 +133,13 @@ class Writer:
             self._wake()
             return
         self._timing = loop
-        loop.call_later(LINGER_SECONDS, self._wake)
+        loop.call_later(LINGER_SECONDS, self._tick)
+
+    def _tick(self) -> None:
+        """The linger is over; one timer serves whatever was queued in its time."""
+        self._timing = None
+        if self._queue:
+            self._wake()
 
     def hurry(self) -> None:
         """Start the batch after this round of the loop, so that parallel callers share it."""
@@ -164,7 +170,7 @@ class Writer:
             jobs: list[Job] = []
             if self._go or self._closing:
                 jobs, self._queue = self._queue, []
-                self._go, self._timing = False, None
+                self._go = False
             closing = self._closing
         if jobs:
             self._run(jobs)
