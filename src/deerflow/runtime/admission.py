@@ -21,12 +21,11 @@ from deerflow.errors import NotFoundError, UsageError
 from deerflow.models.protocol import Catalog
 from deerflow.runtime.intake import check_uploads
 from deerflow.runtime.outcome import scan_outputs
-from deerflow.runtime.recovery import note_logged
+from deerflow.runtime.recovery import DIED, note_logged
 from deerflow.runtime.request import RunRequest
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import RunRow, Storage, ThreadRow
-from deerflow.storage.states import ABANDONED
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Folders = Callable[[str, str], ThreadFolders]
@@ -146,11 +145,11 @@ class Admission:
             "status": "error",
             "outcome": None,
             "usage": {},
-            "error": ABANDONED,
+            "error": DIED,
             "artifacts": [],
             "at": time.time(),
         }
-        closed = storage.threads.end_run(left.run_id, status="error", outcome=None, error=ABANDONED)
+        closed = storage.threads.end_run(left.run_id, status="error", outcome=None, error=DIED)
         storage.events.append(thread.thread_key, left.run_id, "run_ended", ended)
         await closed
         return True

@@ -11,7 +11,12 @@ from langgraph.types import StateSnapshot
 
 from deerflow.agent.context import INPUT, RunContext
 from deerflow.agent.record import shown
-from deerflow.storage.states import ABANDONED
+
+DIED: dict[str, Any] = {
+    "code": "process_died",
+    "message": "The process that ran this ended before the run did.",
+}
+"""Error of a run whose process died, as the storage writes it."""
 
 
 async def note_logged(context: RunContext) -> None:
@@ -43,7 +48,7 @@ def void(context: RunContext, message_id: str) -> None:
         {
             "model": context.model_name,
             "attempt": 1,
-            "code": ABANDONED["code"],
+            "code": DIED["code"],
             "message": "The reply was cut off when its run stopped.",
             "wait_seconds": 0.0,
             "next_model": context.model_name,
@@ -60,7 +65,7 @@ async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMess
     for row in await context.storage.threads.runs(context.thread_key):
         if row.run_id == context.run_id:
             continue
-        if (row.error or {}).get("code") != ABANDONED["code"] or INPUT + row.run_id in known:
+        if (row.error or {}).get("code") != DIED["code"] or INPUT + row.run_id in known:
             break
         earlier = replace(context, run_id=row.run_id, logged={}, completed=set())
         await note_logged(earlier)
