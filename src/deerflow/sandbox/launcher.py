@@ -80,6 +80,9 @@ class Launcher:
                 pass
         finally:
             self._link.close()
+            for seed in self._seeds.values():
+                os.kill(seed.pid, signal.SIGKILL)
+                os.waitpid(seed.pid, 0)
             for job in self._jobs.values():
                 self._kill(job)
             until = time.monotonic() + _PATIENCE
@@ -203,6 +206,7 @@ class Launcher:
                 pid, status = os.waitpid(-1, os.WNOHANG)
                 if pid == 0:
                     break
+                self._seeds = {k: seed for k, seed in self._seeds.items() if seed.pid != pid}
                 for job in self._jobs.values():
                     if job.pid == pid:
                         job.status = os.waitstatus_to_exitcode(status)
