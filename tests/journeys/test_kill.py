@@ -50,6 +50,7 @@ class Ward:
     dead: set[int] = field(default_factory=set[int])
     kills: int = 0
     unknown: int = 0
+    lasted: float = 0.0
     complaints: list[str] = field(default_factory=list[str])
 
     def order(self, *threads: str, **more: Any) -> Order:
@@ -60,10 +61,13 @@ class Ward:
         child = self.zygote.start(order)
         if order.announce:
             await asyncio.to_thread((self.home / "ready").read_text)
+        began = time.monotonic()
         if seconds is not None:
             await asyncio.sleep(seconds)  # the moment of the kill, no synchronisation
             child.kill()
-        return self.bury(child)
+        killed = self.bury(child)
+        self.lasted = time.monotonic() - began
+        return killed
 
     def bury(self, child: Child) -> bool:
         killed = child.wait()
@@ -116,17 +120,16 @@ async def ward(born: Zygote, tmp_path: Path) -> AsyncIterator[Ward]:
 
 async def test_kills_at_random_moments(ward: Ward, scale: Scale) -> None:
     dice = random.Random(20)
-    await ward.die(ward.order("warm", story="first"))
-    began = time.monotonic()
-    await ward.die(ward.order("whole", story="first"))
-    whole = time.monotonic() - began
+    await ward.die(ward.order("warm", story="first", announce=True))
+    await ward.die(ward.order("whole", story="first", announce=True))
+    whole = ward.lasted
     number = 0
-    while ward.kills < scale(6, 200):
+    while ward.kills < scale(12, 200):
         number += 1
         deaths: list[tuple[dict[str, Any], float | None]] = []
         for _ in range(dice.randint(1, 3)):
             announce = dice.random() < 0.8  # the others also die while they open the harness
-            deaths.append(({"seed": number, "announce": announce}, dice.uniform(0, whole / 2)))
+            deaths.append(({"seed": number, "announce": announce}, dice.uniform(0, whole)))
         await ward.survive(f"t{number}", *deaths)
         assert ward.complaints == []
     print(f"{ward.kills} kills, {number} runs, {ward.unknown} outcomes unknown")
