@@ -67,6 +67,17 @@ def test_one_failure_does_not_hide_another(desk: Desk, capsys: pytest.CaptureFix
     assert any("nonsense" in text for text in warned)
 
 
+def test_a_damaged_model_file(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
+    (desk.folder / "bad.gguf").write_bytes(b"GGUF, but cut")
+    (desk.folder / "config.yaml").write_text(
+        "models: [{name: m, use: local, path: bad.gguf}]\nsandbox: {use: memory}\n"
+    )
+    code, found = report(capsys)
+    assert (code, found["model"]["mark"]) == (1, "fail")
+    assert found["model"]["text"] == "The model file bad.gguf is damaged."
+    assert found["model"]["cure"] == "Run `deerflow models pull`."
+
+
 def test_a_broken_configuration(desk: Desk, capsys: pytest.CaptureFixture[str]) -> None:
     (desk.folder / "config.yaml").write_text("max_turns: many\nmodels: 3\n")
     code = examine(None, as_json=True)

@@ -8,7 +8,7 @@ import shutil
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import orjson
 
@@ -36,6 +36,17 @@ class Finding:
     mark: Mark
     text: str
     cure: str = ""
+
+
+@runtime_checkable
+class _FromFile(Protocol):
+    """A model that runs from a file of this machine; `repo` is set when a hub has it."""
+
+    repo: str | None
+
+    async def prepare(self) -> Path:
+        """Check the file."""
+        ...
 
 
 def examine(config: Path | None, as_json: bool) -> int:
@@ -135,7 +146,10 @@ async def _model(loaded: LoadedConfig, environ: Mapping[str, str]) -> AsyncItera
     catalog = parts.catalog
     try:
         spec = catalog.spec(catalog.default)
-        await asyncio.to_thread(catalog.get, spec.name)
+        model = await asyncio.to_thread(catalog.get, spec.name)
+        inner: object = getattr(model, "inner", model)
+        if isinstance(inner, _FromFile) and not inner.repo:  # a doctor fetches nothing
+            await inner.prepare()
     finally:
         await parts.catalog.aclose()
     more = [name for name in catalog.names() if name != spec.name]
