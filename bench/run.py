@@ -88,6 +88,13 @@ COLUMNS: list[tuple[str, list[str], tuple[str, ...], str]] = [
 ]
 
 
+PARTS: list[tuple[str, str, list[str]]] = [
+    ("sandbox", "sandbox_start.py", ["5", "20"]),
+    ("storage", "storage_growth.py", ["10 turns of TOOLS 1"]),
+]
+"""Name, script, arguments of its short form."""
+
+
 def free_port() -> int:
     """A loopback port that is free now."""
     with socket.socket() as probe:
@@ -152,10 +159,10 @@ def main() -> None:
             results["harness"] = harness_table(options.peers, rounds, n)
         else:
             print("No folder of peers: the harness table is left out (--peers DIR).")
-    for name, script in (("sandbox", "sandbox_start.py"), ("storage", "storage_growth.py")):
-        if options.only in (None, name) and (HERE / script).exists():
+    for name, script, short in PARTS:
+        if options.only in (None, name):
             print(flush=True)
-            flags = ["--smoke"] if options.smoke else []
+            flags = short if options.smoke else []
             subprocess.run([sys.executable, str(HERE / script), *flags], check=True)
     target = HERE / "results"
     target.mkdir(exist_ok=True)
