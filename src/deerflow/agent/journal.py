@@ -35,7 +35,7 @@ UNKNOWN = (
 
 
 class Codec:
-    """Messages and commands as text: msgpack of LangGraph's serializer in base85 (no pickle)."""
+    """Messages and commands as text: msgpack of LangGraph's serializer in base64 (no pickle)."""
 
     def __init__(self) -> None:
         self._serde = JsonPlusSerializer(pickle_fallback=False)
@@ -46,12 +46,12 @@ class Codec:
             command = cast("Command[Any]", value)
             value = {"update": command.update, "goto": command.goto or None}
         kind, data = self._serde.dumps_typed(value)
-        return f"{kind}:{base64.b85encode(data).decode('ascii')}"
+        return f"{kind}:{base64.b64encode(data).decode('ascii')}"
 
     def load(self, text: str) -> Any:
         """What `dump` was given."""
         kind, _, data = text.partition(":")
-        value = self._serde.loads_typed((kind, base64.b85decode(data)))
+        value = self._serde.loads_typed((kind, base64.b64decode(data)))
         if isinstance(value, dict):
             fields = cast("dict[str, Any]", value)
             # frozen: subscripting it at run time would set __orig_class__ and fail

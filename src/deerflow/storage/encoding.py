@@ -53,10 +53,15 @@ def clean_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
-def pack(data: bytes) -> bytes:
-    """Stored form: zlib (first byte 0x78) when that is smaller, else as it is."""
+def pack(data: bytes, above: int = COMPRESS_ABOVE) -> bytes:
+    """Stored form: zlib (first byte 0x78) when that is smaller, else as it is.
+
+    Args:
+        data: what to store.
+        above: bytes from which compressing is tried.
+    """
     marked = data[:1] == _ZLIB
-    if len(data) < COMPRESS_ABOVE and not marked:
+    if len(data) < above and not marked:
         return data
     small = zlib.compress(data, LEVEL)
     return small if marked or len(small) < len(data) else data

@@ -52,6 +52,10 @@ def forget_run(connection: Connection, run_id: str, thread: int) -> None:
         )
 
 
+PACK_ABOVE = 8_192
+"""Rows of the journal go when their run succeeds: only large ones are worth compressing."""
+
+
 class SqlJournal:
     """Journal on the writer's queue."""
 
@@ -76,7 +80,9 @@ class SqlJournal:
 
         def work(batch: Batch) -> None:
             ref = batch.thread(key.thread_key)
-            batch.connection.execute(_FINISHED, (ref.id, key.run_id, digest, clean, pack(text)))
+            batch.connection.execute(
+                _FINISHED, (ref.id, key.run_id, digest, clean, pack(text, PACK_ABOVE))
+            )
 
         return self._writer.submit(work, scope=key.thread_key)
 
@@ -99,7 +105,7 @@ class SqlJournal:
 
         def work(batch: Batch) -> None:
             ref = batch.thread(key.thread_key)
-            batch.connection.execute(_REPLIED, (ref.id, key.run_id, digest, pack(text)))
+            batch.connection.execute(_REPLIED, (ref.id, key.run_id, digest, pack(text, PACK_ABOVE)))
 
         return self._writer.submit(work, scope=key.thread_key)
 
