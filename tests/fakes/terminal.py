@@ -72,6 +72,7 @@ class Desk:
             command(*args),
             cwd=self.folder,
             env=environment(**env),
+            stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -146,6 +147,13 @@ def environment(**more: str) -> dict[str, str]:
     """A plain environment, so that nothing of the tester's reaches the command."""
     source = Path(__file__).parents[2] / "src"
     return {"PATH": os.defpath, "LANG": "C.UTF-8", "PYTHONPATH": str(source), **more}
+
+
+def catches(pid: int, number: int) -> bool:
+    """Whether a process has a handler for a signal (SigCgt, proc(5))."""
+    status = Path(f"/proc/{pid}/status").read_text(encoding="ascii")
+    (mask,) = re.findall(r"^SigCgt:\s*(\w+)$", status, re.M)
+    return bool(int(mask, 16) >> (number - 1) & 1)
 
 
 def _digest(path: Path) -> str:

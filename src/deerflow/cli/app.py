@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, NoReturn
 
 import typer
 
@@ -13,8 +13,8 @@ from deerflow.cli import config as config_commands
 from deerflow.cli import models as model_commands
 from deerflow.cli import output
 from deerflow.cli import sandbox as sandbox_commands
-from deerflow.cli.exits import fail, finish
-from deerflow.errors import DeerFlowError, UsageError
+from deerflow.cli.exits import finish, guarded
+from deerflow.errors import UsageError
 from deerflow.runtime.request import RunRequest
 
 app = typer.Typer(
@@ -170,10 +170,7 @@ def _from_stdin() -> str:
         raise UsageError("The task on standard input is not UTF-8 text.") from None
 
 
-def main() -> None:
+def main() -> NoReturn:
     """Entry point; errors of the product become one message and an exit code."""
     output.prepare()
-    try:
-        app(prog_name="deerflow")
-    except DeerFlowError as error:
-        sys.exit(fail(error))
+    sys.exit(guarded(lambda: int(app(prog_name="deerflow") or 0)))

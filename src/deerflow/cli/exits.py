@@ -49,7 +49,12 @@ def fail(error: DeerFlowError) -> int:
 
 
 def finish(work: Callable[[], int]) -> NoReturn:
-    """Do a command's work and end with its exit code; errors become one message.
+    """Do a command's work and end with its exit code."""
+    raise typer.Exit(guarded(work))
+
+
+def guarded(work: Callable[[], int]) -> int:
+    """Exit code of a command's work; errors become one message.
 
     A reader of the output that has gone away (`| head -1`) ends the command quietly.
     """
@@ -57,14 +62,14 @@ def finish(work: Callable[[], int]) -> NoReturn:
         code = work()
         output.flush()
     except DeerFlowError as error:
-        code = fail(error)
+        return fail(error)
     except BrokenPipeError:
         output.discard()
-        code = STOPPED
+        return STOPPED
     except OSError as error:
         output.discard()
         full = error.errno == errno.ENOSPC
         reason = "no space is left" if full else error.strerror or "input or output failed"
         output.note(f"deerflow: {reason} ({error.filename or 'standard output'}).")
-        code = FAILED
-    raise typer.Exit(code)
+        return FAILED
+    return code
