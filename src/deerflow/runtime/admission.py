@@ -103,11 +103,8 @@ class Admission:
         )
         folders = parts.folders(request.user_id, thread.thread_key)
         run_id = uuid.uuid4().hex
-        existing = await asyncio.to_thread(_names_in, folders)
-        names = [path.name for path in request.uploads]
-        expect = tuple(
-            dict.fromkeys([*expected(request), *requested_files(request.task, {*existing, *names})])
-        )
+        expect = (*expected(request), *await _asked_for(request, folders))
+        expect = tuple(dict.fromkeys(expect))
         context = self._context(thread, run_id, folders, request, model, expect)
         settings = {
             "model": model,
@@ -116,8 +113,9 @@ class Admission:
             "expect": list(expect),
         }
         started = {"input": request.task, "resumed": False, **settings}
-        before = await asyncio.to_thread(scan_outputs, folders.outputs)
-        buried = await self._bury(thread)
+        new = thread.last_seq == 0  # a thread that was just made has nothing to look at
+        before = {} if new else await asyncio.to_thread(scan_outputs, folders.outputs)
+        buried = False if new else await self._bury(thread)
         await parts.storage.threads.start_run(
             thread.thread_key,
             run_id,
@@ -149,9 +147,10 @@ class Admission:
             "artifacts": [],
             "at": time.time(),
         }
-        closed = storage.threads.end_run(left.run_id, status="error", outcome=None, error=DIED)
-        storage.events.append(thread.thread_key, left.run_id, "run_ended", ended)
-        await closed
+        event = ("run_ended", ended)
+        await storage.threads.end_run(
+            left.run_id, status="error", outcome=None, error=DIED, event=event
+        )
         return True
 
     async def resume(self, request: RunRequest) -> Job:
@@ -259,7 +258,8 @@ async def check_request(request: RunRequest, config: AppConfig, catalog: Catalog
     expected(request)
     if not request.resume or request.model:
         catalog.spec(request.model or catalog.default)
-    await asyncio.to_thread(check_uploads, request.uploads, config.uploads)
+    if request.uploads:
+        await asyncio.to_thread(check_uploads, request.uploads, config.uploads)
 
 
 def _check_resume(request: RunRequest) -> None:
@@ -303,6 +303,15 @@ def expected(request: RunRequest) -> tuple[str, ...]:
 
 def _input(context: RunContext, task: str) -> dict[str, Any]:
     return {"messages": [HumanMessage(content=task, id=context.input_id)]}
+
+
+async def _asked_for(request: RunRequest, folders: ThreadFolders) -> tuple[str, ...]:
+    """Files that the task asks for; what the thread has already is a source."""
+    if not requested_files(request.task):
+        return ()
+    existing = await asyncio.to_thread(_names_in, folders)
+    existing.update(path.name for path in request.uploads)
+    return requested_files(request.task, existing)
 
 
 def _names_in(folders: ThreadFolders) -> set[str]:

@@ -16,9 +16,9 @@ from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AnyMessage
-from langgraph.types import StateSnapshot
 
 from deerflow.agent.build import graph_steps
+from deerflow.agent.context import RunContext
 from deerflow.agent.record import shown
 from deerflow.errors import ConflictError, DeerFlowError, UsageError
 from deerflow.events import Event, RunStatus
@@ -27,7 +27,7 @@ from deerflow.runtime.admission import Admission, Folders, Graph, Job, RunParts
 from deerflow.runtime.intake import copy_uploads
 from deerflow.runtime.outcome import answer_of, artifacts_of, last_turn, outcome_of
 from deerflow.runtime.recovery import close_open_turn, lost_inputs
-from deerflow.runtime.request import Outcome, RunRequest, RunResult
+from deerflow.runtime.request import Artifact, Outcome, RunRequest, RunResult
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import Delta, Storage, ThreadRow
 
@@ -169,35 +169,30 @@ class Runs:
             "recursion_limit": graph_steps(context.max_turns, len(graph.nodes)),
             "run_id": uuid.UUID(context.run_id),
         }
-        state = await graph.aget_state(config)
-        if job.input is not None:
-            await self._hand_in(job, job.input["messages"], graph, config, state)
-        context.cwd = str(state.values.get("sandbox", {}).get("cwd", {}).get(context.agent, ""))
-        stream = cast("Any", graph).astream(
-            job.input, config, context=context, stream_mode="custom", durability="sync"
-        )
-        async with contextlib.aclosing(stream):  # pyright: ignore[reportArgumentType]
-            async for _ in stream:
-                pass
-        state = await graph.aget_state(config)
+        if job.first == 0 and job.input is not None:  # a new thread: nothing to take up
+            context.emit("message", {"message": shown(job.input["messages"][-1])})
+        else:
+            await self._take_up(job, graph, config)
+        values, interrupted = await _steps(graph, job.input, config, context)
         # a reply of a former process that no call came after
-        recount(context, state.values.get("messages", ()), self._parts.catalog)
-        messages = last_turn(state.values.get("messages", ()), context.input_id)
-        outcome = await asyncio.to_thread(
-            outcome_of, messages, context.folders.outputs, context.expect
+        recount(context, values.get("messages", ()), self._parts.catalog)
+        messages = last_turn(values.get("messages", ()), context.input_id)
+        ended = messages, context.folders.outputs, context.expect
+        outcome = (
+            await asyncio.to_thread(outcome_of, *ended) if context.expect else outcome_of(*ended)
         )
-        status: RunStatus = "success"
-        if outcome.kind == "waiting_for_human" and state.next:
-            status = "interrupted"
-        presented = state.values.get("artifacts", ())
-        return _End(status, outcome, answer_of(messages), tuple(presented))
+        status: RunStatus = "interrupted" if interrupted else "success"
+        return _End(status, outcome, answer_of(messages), tuple(values.get("artifacts", ())))
 
     @staticmethod
-    async def _hand_in(
-        job: Job, messages: list[AnyMessage], graph: Graph, config: Any, state: StateSnapshot
-    ) -> None:
-        """Log the run's input, after what earlier runs left open."""
+    async def _take_up(job: Job, graph: Graph, config: Any) -> None:
+        """Log the run's input, after what earlier runs left open; find the shell's directory."""
         context = job.context
+        state = await graph.aget_state(config)
+        context.cwd = str(state.values.get("sandbox", {}).get("cwd", {}).get(context.agent, ""))
+        if job.input is None:
+            return
+        messages: list[AnyMessage] = job.input["messages"]
         await close_open_turn(graph, config, state, context)
         if job.after_death:
             messages[:0] = await lost_inputs(state, context)
@@ -207,9 +202,11 @@ class Runs:
     async def _close(self, job: Job, end: _End) -> RunResult:
         """Write the end of the run, event and row together, and read back what was delivered."""
         context, error = job.context, end.error
-        artifacts = await asyncio.to_thread(
-            artifacts_of, context.folders.outputs, end.presented, job.before
-        )
+        artifacts: tuple[Artifact, ...] = ()
+        if context.folders.root.exists():
+            artifacts = await asyncio.to_thread(
+                artifacts_of, context.folders.outputs, end.presented, job.before
+            )
         problem = None
         if error is not None:
             problem = {"code": error.code, "message": error.message, "cure": error.cure}
@@ -224,16 +221,14 @@ class Runs:
         }
         if artifacts:
             context.emit("artifacts", {"artifacts": [a.path for a in artifacts]})
-        ended_row = self._parts.storage.threads.end_run(
+        await self._parts.storage.threads.end_run(
             context.run_id,
             status=end.status,
             outcome=ended["outcome"],
             error=problem,
             usage=usage,
+            event=("run_ended", ended),
         )
-        context.emit("run_ended", ended)
-        await ended_row
-        await self._parts.storage.flush()
         return RunResult(
             run_id=context.run_id,
             thread_id=context.thread_id,
@@ -255,6 +250,26 @@ class _End:
     answer: str = ""
     presented: tuple[str, ...] = ()
     error: DeerFlowError | None = None
+
+
+async def _steps(
+    graph: Graph, given: Any, config: Any, context: RunContext
+) -> tuple[dict[str, Any], bool]:
+    """Run the graph; its last state, and whether an interrupt waits for a human."""
+    values: dict[str, Any] | None = None
+    interrupted = False
+    stream = cast("Any", graph).astream(
+        given, config, context=context, stream_mode="values", durability="sync"
+    )
+    async with contextlib.aclosing(stream):  # pyright: ignore[reportArgumentType]
+        async for chunk in stream:
+            if "__interrupt__" in chunk:
+                interrupted = True
+            else:
+                values = chunk
+    if values is None:  # nothing was left to do
+        values = dict((await graph.aget_state(config)).values)
+    return values, interrupted
 
 
 async def _unbroken(work: Coroutine[Any, Any, T]) -> T:

@@ -168,6 +168,7 @@ class MemoryThreads:
         outcome: dict[str, Any] | None,
         error: dict[str, Any] | None = None,
         usage: dict[str, Any] | None = None,
+        event: tuple[str, dict[str, Any]] | None = None,
     ) -> Awaitable[None]:
         """See Threads."""
         tables, run = self._tables, self._tables.runs.get(run_id)
@@ -187,6 +188,8 @@ class MemoryThreads:
         tables.threads[run.thread_key] = replace(
             tables.threads[run.thread_key], status=THREAD_STATUS[status], updated_at=now
         )
+        if event is not None:
+            tables.append(run.thread_key, run_id, *event)
         if status == "success":
             tables.tools = {k: v for k, v in tables.tools.items() if k.run_id != run_id}
             tables.replies = {k: v for k, v in tables.replies.items() if k.run_id != run_id}

@@ -251,8 +251,12 @@ class Threads(Protocol):
         outcome: dict[str, Any] | None,
         error: dict[str, Any] | None = None,
         usage: dict[str, Any] | None = None,
+        event: tuple[str, dict[str, Any]] | None = None,
     ) -> Awaitable[None]:
-        """Close a run; the thread turns idle, interrupted or error."""
+        """Close a run and log its last event in one transaction; the first end counts.
+
+        The thread turns idle, interrupted or error.
+        """
         ...
 
     async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:

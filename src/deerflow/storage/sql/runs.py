@@ -23,6 +23,7 @@ SELECT_RUN = (
     " FROM runs r JOIN thread_keys k ON k.id = r.thread"
 )
 ACTIVE = f"{SELECT_RUN} WHERE k.thread_key = ? AND r.ended_at IS NULL ORDER BY r.id DESC LIMIT 1"
+_KEY = "SELECT thread_key FROM thread_keys WHERE id = ?"
 ONE_RUN = f"{SELECT_RUN} WHERE r.run_id = ?"
 _INSERT = (
     "INSERT INTO runs (run_id, thread, status, owner, created_at, started_at, input, config)"
@@ -122,8 +123,14 @@ def reopen_work(thread_key: str, run_id: str, owner: str) -> Callable[[Batch], R
     return work
 
 
-def end_work(run_id: str, status: str, documents: tuple[Any, Any, Any]) -> Callable[[Batch], None]:
+def end_work(
+    run_id: str,
+    status: str,
+    documents: tuple[Any, Any, Any],
+    event: tuple[str, dict[str, Any]] | None,
+) -> Callable[[Batch], None]:
     """The operation that ends a run; `documents` = outcome, error, usage. The first end counts."""
+    last = None if event is None else (event[0], dump_json(event[1]))
     texts = [packed(document) for document in documents]
     shown = THREAD_STATUS[status]
 
@@ -140,6 +147,9 @@ def end_work(run_id: str, status: str, documents: tuple[Any, Any, Any]) -> Calla
             "UPDATE threads SET status = ?, updated_at = ? WHERE id = ?",
             (shown, now, thread),
         )
+        if last is not None:
+            key = connection.execute(_KEY, (thread,)).fetchone()[0]
+            insert_event(batch, key, run_id, *last)
         if status == "success":
             forget_run(connection, run_id, thread)
 
