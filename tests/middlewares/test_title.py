@@ -42,7 +42,7 @@ async def test_a_title_is_given_once(run: RunContext) -> None:
 
 
 async def test_a_name_that_the_user_gave_stays(run: RunContext) -> None:
-    await run.storage.threads.update(run.thread_key, title="Mine")
+    run.title = "Mine"
     assert await ROW.finish(exchange("hi there"), run) == {"title": "Mine"}
     assert await events(run, "title") == []
 

@@ -35,6 +35,7 @@ class RunContext:
         plan: whether plan mode is on.
         max_turns: model turns that this run may take.
         turn: model turns so far (of this run).
+        title: of the thread when the run began.
         cwd: virtual directory of the agent's shell, from the thread state.
         scratch: cursors of middlewares by class, rebuilt on resume; never in the state.
         bash_calls: tool_call_id → number of shell calls in its turn.
@@ -59,6 +60,7 @@ class RunContext:
     max_turns: int = 100
     turn: int = 0
     cwd: str = ""
+    title: str = ""
     scratch: dict[type, Any] = field(default_factory=dict[type, Any])
     bash_calls: dict[str, int] = field(default_factory=dict[str, int])
     logged: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])

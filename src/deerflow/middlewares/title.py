@@ -62,14 +62,13 @@ class TitleMiddleware(Middleware):
         """Name the thread when it has no name."""
         if not self._config.enabled or state.get("title"):
             return None
-        row = await run.storage.threads.get(run.user_id, run.thread_id)
-        if row is not None and row.title:
-            return {"title": row.title}
+        if run.title:
+            return {"title": run.title}
         title = await self._title(state["messages"])
         if not title:
             return None
         run.emit("title", {"title": title})
-        await run.storage.threads.update(run.thread_key, title=title)
+        run.storage.threads.update(run.thread_key, title=title)
         return {"title": title}
 
     async def _title(self, messages: Sequence[AnyMessage]) -> str:

@@ -230,6 +230,7 @@ class Admission:
             provider=self._parts.provider,
             model_name=model,
             expect=expect,
+            title=thread.title,
             plan=request.plan,
             max_turns=request.max_turns or self._parts.config.max_turns,
         )

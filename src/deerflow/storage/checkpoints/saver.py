@@ -49,6 +49,7 @@ class DeltaSaver(AsyncOnlySaver):
         self._writer = writer
         self._readers = readers
         self._chains = Chains()
+        self._opened: dict[tuple[str, str], int] = {}
 
     # --- writing ---
 
@@ -59,7 +60,10 @@ class DeltaSaver(AsyncOnlySaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint durably.
+        """Store a checkpoint durably; what opens a run is queued only.
+
+        Before the model has been called a checkpoint holds nothing but the input, which the run's
+        row holds too: waiting for the disk would only cost time.
 
         Raises:
             StorageError: it, or something of this thread that was queued before, could not be
@@ -75,10 +79,15 @@ class DeltaSaver(AsyncOnlySaver):
         packed = self._rows.pack(checkpoint, metadata, new_versions, held)
         thin = frozenset(c for c in packed.large if chain and chain.thinnable(c, metadata))
         put = Put(at, parent.checkpoint_id, _run_id(config, metadata), packed, thin)
-        ticket = self._writer.submit(put_work(put, self._rows), scope=at.thread_key, guarded=True)
+        opening = self._opens(at, metadata)
+        ticket = self._writer.submit(
+            put_work(put, self._rows), scope=at.thread_key, guarded=not opening
+        )
         if chain is not None:
             chain.advance(at.checkpoint_id, checkpoint["channel_values"], metadata, packed.holders)
             self._chains.put(at.thread_key, at.ns, chain)
+        if opening:
+            return at.config()
         stored = False
         try:
             await ticket
@@ -87,6 +96,15 @@ class DeltaSaver(AsyncOnlySaver):
             if not stored:
                 self._chains.drop(at.thread_key)
         return at.config()
+
+    def _opens(self, at: Address, metadata: CheckpointMetadata) -> bool:
+        """Whether the checkpoint is a run's input, or the step that hands it to the first node."""
+        key = (at.thread_key, at.ns)
+        step, source = metadata.get("step", 0), metadata.get("source")
+        if source == "input":
+            self._opened[key] = step
+            return True
+        return source == "loop" and self._opened.pop(key, None) == step - 1
 
     async def aput_writes(
         self,
