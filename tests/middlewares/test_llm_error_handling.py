@@ -114,7 +114,7 @@ def work(step: str) -> dict[str, Any]:
 async def test_p20_through_the_chain_a_run_falls_over_between_its_turns():
     agent = ModelRows(
         ScriptedCatalog(
-            main=[work("a"), {"text": "half an ans", "error": "server", "times": 3}],
+            main=[work("a"), {"text": "half an answ", "error": "server", "times": 3}],
             spare=[work("b"), {"text": "finished", "usage": {"input": 3, "output": 2}}],
         )
     )
@@ -125,7 +125,7 @@ async def test_p20_through_the_chain_a_run_falls_over_between_its_turns():
     assert agent.effects == ["a", "b"]
     assert [e["next_model"] for e in await events(run, "model_retry")] == ["main", "main", "spare"]
     shown = [e["message"]["content"] for e in await events(run, "message")]
-    assert "half an ans" not in shown
+    assert "half an answ" not in shown
     assert usage_of(run)["by_model"]["spare"]["calls"] == 2
 
 

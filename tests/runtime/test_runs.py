@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from fakes.harness import scripted_harness
 from langchain_core.tools import tool
 
 from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.events import Event
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.wiring import Harness
+from fakes.harness import scripted_harness
 
 
 async def finish(harness: Harness, **request: Any) -> RunResult:
@@ -82,7 +82,9 @@ async def test_a_question_waits_for_a_human(tmp_path: Path) -> None:
 
 
 async def test_limit_reached(tmp_path: Path) -> None:
-    turns = [{"calls": [{"name": "calculator", "args": {"expression": f"{n}+1"}}]} for n in range(3)]
+    turns = [
+        {"calls": [{"name": "calculator", "args": {"expression": f"{n}+1"}}]} for n in range(3)
+    ]
     async with scripted_harness(turns, tmp_path) as harness:
         result = await finish(harness, task="Count", max_turns=2)
     assert result.outcome is not None
@@ -125,7 +127,10 @@ async def test_uploads_are_there_and_partial_files_are_not(tmp_path: Path) -> No
     source = tmp_path / "Zahlen – 数据.csv"
     source.write_text("a,b\n")
     home = tmp_path / "home"
-    script = [{"calls": [{"name": "ls", "args": {"path": "/mnt/user-data/uploads"}}]}, {"text": "ok"}]
+    script = [
+        {"calls": [{"name": "ls", "args": {"path": "/mnt/user-data/uploads"}}]},
+        {"text": "ok"},
+    ]
     async with scripted_harness(script, home) as harness:
         result = await finish(harness, task="Look", uploads=(source,))
         events = await log(harness, result.thread_id)
@@ -187,7 +192,9 @@ async def test_cancel_saves_and_resume_goes_on(tmp_path: Path, gate: asyncio.Eve
         assert resumed.run_id == result.run_id
         events = await log(harness, "t")
     assert effects == ["started"]
-    results = [m for e in events if e.type == "message" and (m := e.payload["message"])["type"] == "tool"]
+    results = [
+        m for e in events if e.type == "message" and (m := e.payload["message"])["type"] == "tool"
+    ]
     assert len(results) == 1
     assert "unknown" in results[0]["content"]
     assert [e.seq for e in events] == list(range(1, len(events) + 1))
