@@ -114,10 +114,16 @@ def lead_parts(
     config = loaded.config
     limits = ToolLimits.of(config.sandbox)
     foreign = [*config.extensions.middlewares, *loaded.extensions.middlewares]
+    resilience = Resilience(config.llm_call, config.circuit_breaker, models=len(models))
+    for model in models:
+        if model.first_byte_timeout or model.idle_timeout:
+            resilience.allow(
+                model.name, first_byte=model.first_byte_timeout, idle=model.idle_timeout
+            )
     return LeadParts(
         config=config,
         catalog=ModelCatalog(models, environ=environ, home=loaded.home),
-        resilience=Resilience(config.llm_call, config.circuit_breaker, models=len(models)),
+        resilience=resilience,
         tools=[*get_available_tools(config.tools, limits=limits), *tools],
         saver=storage.saver if storage is not None else None,
         extra=load_middlewares(foreign),

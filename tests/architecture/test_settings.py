@@ -21,12 +21,7 @@ READ_BY_CONFIG = {
 }
 """Keys whose meaning lies in the configuration itself, or that only people read."""
 
-PENDING = {
-    "log_level",
-    "models.first_byte_timeout",
-    "models.idle_timeout",
-    "sandbox.python.packages",
-}
+PENDING: set[str] = set()
 """Keys that a part is still to read; may only shrink."""
 
 

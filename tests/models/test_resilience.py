@@ -332,3 +332,18 @@ async def test_p20_unpaid_over_the_wire_is_told_in_clear_words_and_then_goes_on(
         reply = await guard.call(lambda _name: model.ainvoke(ASK), ["m"])
         assert reply.text == "paid now"
         await model.pool.aclose()
+
+
+async def test_a_model_may_have_limits_of_its_own():
+    resilience = Resilience(
+        LlmCallConfig(first_byte_timeout_seconds=30, retry_max_attempts=1), CircuitBreakerConfig()
+    )
+    resilience.allow("slow", first_byte=0.02, idle=None)
+    assert resilience.limits_of("other").first_byte == 30
+
+    async def hang(name: str) -> str:
+        await asyncio.Event().wait()
+        return name
+
+    with pytest.raises(ModelTimeoutError, match="slow"):
+        await resilience.call(hang, ["slow"])

@@ -206,12 +206,21 @@ class Resilience:
     ) -> None:
         self.policy = RetryPolicy.from_config(call)
         self.limits = Limits(call.first_byte_timeout_seconds, call.idle_timeout_seconds)
+        self._own: dict[str, Limits] = {}
         self._breaker = breaker
         self._breakers: dict[str, Breaker] = {}
         self._slots = Slots(call.max_concurrent_calls, models=models)
         self._clock = clock
         self._sleep = sleep
         self._rng = rng or random.Random()  # noqa: S311  # jitter, nothing secret
+
+    def allow(self, model: str, *, first_byte: float | None, idle: float | None) -> None:
+        """Give a model limits of its own, in seconds; None keeps the general one."""
+        self._own[model] = Limits(first_byte or self.limits.first_byte, idle or self.limits.idle)
+
+    def limits_of(self, model: str) -> Limits:
+        """The limits that hold for a model's calls."""
+        return self._own.get(model, self.limits)
 
     def breaker(self, model: str) -> Breaker:
         """The breaker of a model, the same one for the whole process."""
@@ -270,7 +279,7 @@ class Resilience:
     async def _once(self, attempt: Callable[[str], Awaitable[T]], name: str) -> T:
         async with self._slots.of(name):
             with self.breaker(name).call(), Translated(name):
-                return await limited(lambda: attempt(name), self.limits, model=name)
+                return await limited(lambda: attempt(name), self.limits_of(name), model=name)
 
 
 def _others_may_help(error: ModelError) -> bool:
