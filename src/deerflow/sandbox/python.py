@@ -14,7 +14,6 @@ import re
 import secrets
 import shutil
 import signal
-import sys
 from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -22,6 +21,7 @@ from typing import Any, cast
 
 import orjson
 
+from deerflow.config.installer import find_uv, trusting
 from deerflow.errors import SandboxError
 
 MANIFEST = "deerflow-python.json"
@@ -176,11 +176,11 @@ async def _make(trial: Path, base: Base, packages: tuple[str, ...], say: Say) ->
     python = trial / "bin" / "python"
     if uv is not None:
         venv = [uv, "venv", "--quiet", "--no-project", "--no-python-downloads", "--relocatable"]
-        install = [uv, "pip", "install", "--python", str(python), "--link-mode", "copy"]
-        install += ["--compile-bytecode"]
+        install = [uv, "pip", "install", "--quiet", "--python", str(python)]
+        install += ["--link-mode", "copy", "--compile-bytecode"]
         await _run([*venv, "--python", str(base.path), str(trial)], say)
     else:
-        install = [str(python), "-m", "pip", "install", "--no-input"]
+        install = [str(python), "-m", "pip", "install", "--quiet", "--no-input"]
         install += ["--disable-pip-version-check"]
         await _run(
             [str(base.path), "-m", "venv", str(trial)],
@@ -188,7 +188,8 @@ async def _make(trial: Path, base: Base, packages: tuple[str, ...], say: Say) ->
             cure="Install uv, or the system's package python3-venv.",
         )
     if packages:
-        await _run([*install, "--only-binary", ":all:", *packages], say)
+        before = () if uv is None else trusting()
+        await _run([*install, "--only-binary", ":all:", *packages], say, before=before)
     output = await _run([str(python), "-I", "-c", _VERSIONS], lambda _: None)
     await asyncio.to_thread(_finish, trial)
     manifest = Manifest(LAYOUT, str(base.path), base.text, packages, orjson.loads(output))
@@ -219,14 +220,9 @@ async def _find_base(bases: Sequence[Path]) -> Base:
     )
 
 
-def _find_uv() -> str | None:
-    beside = Path(sys.executable).with_name("uv")
-    return str(beside) if beside.is_file() else shutil.which("uv")
-
-
 async def _working_uv() -> str | None:
     """A uv that runs: a shim of a version manager may point nowhere."""
-    uv = _find_uv()
+    uv = find_uv()
     if uv is not None:
         try:
             await _run([uv, "--version"], lambda _: None)
@@ -236,13 +232,22 @@ async def _working_uv() -> str | None:
 
 
 async def _run(
-    command: list[str], say: Say, *, cure: str = "Look at its words above, then try again."
+    command: list[str],
+    say: Say,
+    *,
+    cure: str = "Look at its words above, then try again.",
+    before: Sequence[str] = (),
 ) -> bytes:
     """Standard output of a command; its standard error goes to `say` line by line."""
     pipe = asyncio.subprocess.PIPE
     try:
         process = await asyncio.create_subprocess_exec(
-            *command, stdin=asyncio.subprocess.DEVNULL, stdout=pipe, stderr=pipe, process_group=0
+            *before,
+            *command,
+            stdin=asyncio.subprocess.DEVNULL,
+            stdout=pipe,
+            stderr=pipe,
+            process_group=0,
         )
     except OSError as error:
         raise SandboxError(f"{Path(command[0]).name} cannot be run: {error.strerror}.") from None
@@ -285,7 +290,7 @@ def _finish(trial: Path) -> None:
     """Scripts find the interpreter where a sandbox sees it; every user may read everything."""
     own = str(trial).encode()
     for script in (trial / "bin").iterdir():
-        if script.is_symlink() or script.name.startswith(_SHELLS):
+        if script.is_symlink() or script.is_dir() or script.name.startswith(_SHELLS):
             continue
         head, newline, rest = script.read_bytes().partition(b"\n")
         if head.startswith(b"#!") and own in head:
