@@ -100,19 +100,31 @@ async def _storage(loaded: LoadedConfig) -> AsyncIterator[Finding]:
         yield Finding("storage", "ok", text)
 
 
+_VERDICTS: dict[str, tuple[Mark, str]] = {
+    "none": (
+        "fail",
+        "Install bubblewrap, or use a kernel with Landlock; `sandbox.use: host` isolates nothing.",
+    ),
+    "host": ("warn", "Commands are not isolated; set sandbox.use to local."),
+    "memory": ("warn", "Commands are not run at all; set sandbox.use to local."),
+}
+"""What to say of a level that isolates nothing."""
+
+
+def _listed(value: object) -> list[str]:
+    return [str(item) for item in value] if isinstance(value, (list, tuple)) else []  # pyright: ignore[reportUnknownVariableType, reportUnknownArgumentType]
+
+
 async def _sandbox(loaded: LoadedConfig) -> AsyncIterator[Finding]:
     provider = make_provider(loaded)
     try:
         probe = await provider.probe()
     finally:
         await provider.close()
-    isolated = probe.level in ("bwrap", "landlock")
-    yield Finding(
-        "sandbox",
-        "ok" if isolated else "warn",
-        _level(probe),
-        "" if isolated else "Commands are not isolated; set sandbox.use to local.",
-    )
+    mark, cure = _VERDICTS.get(probe.level, ("ok", ""))
+    yield Finding("sandbox", mark, _level(probe), cure)
+    for weakness in _listed(probe.features.get("weaknesses")):
+        yield Finding("sandbox", "warn", weakness)
     for reason in probe.reasons:
         yield Finding("sandbox", "warn", f"passed over: {reason}")
     built = probe.python is not None
@@ -124,8 +136,13 @@ async def _sandbox(loaded: LoadedConfig) -> AsyncIterator[Finding]:
     )
 
 
+def _told(probe: ProbeReport) -> list[tuple[str, Any]]:
+    """Features by name; weaknesses have lines of their own."""
+    return [(n, v) for n, v in sorted(probe.features.items()) if n != "weaknesses"]
+
+
 def _level(probe: ProbeReport) -> str:
-    words = [_feature(name, value) for name, value in sorted(probe.features.items())]
+    words = [_feature(name, value) for name, value in _told(probe)]
     return f"{probe.level} ({', '.join(filter(None, words))})" if words else probe.level
 
 
