@@ -15,6 +15,7 @@ from deerflow.errors import ConfigError, SandboxError, SandboxUnavailableError
 from deerflow.sandbox import landlock
 from deerflow.sandbox.host import HostProvider
 from deerflow.sandbox.local import LocalProvider
+from deerflow.sandbox.nursery import Cradle
 from deerflow.sandbox.protocol import Level, Sandbox, SandboxProvider
 from deerflow.sandbox.tree import descendants, snapshot
 from fakes.escapes import ATTEMPTS, BLOCKED
@@ -199,6 +200,30 @@ async def test_a_killed_launcher_takes_its_sandboxes_along(level: Level, tmp_pat
         assert await until(lambda: not sleepers & snapshot().keys())
         assert await place.text("pwd; echo $A") == "/usr\n1\n"
         assert place.sandbox.estate.ground.nursery.pid != launcher
+
+
+@isolated
+async def test_many_requests_at_once_do_not_lose_the_launcher(level: Level, tmp_path: Path) -> None:
+    async with bench_or_skip(level, tmp_path) as place:
+        await place.text("A=1")
+        nursery = place.sandbox.estate.ground.nursery
+        launcher = nursery.pid
+        for number in range(5000):
+            nursery.kill(Cradle(f"nobody-{number}"))
+        second = await place.sandbox.run("echo two", agent="second")  # waits for its turn
+        assert (second.output, await place.text("echo $A")) == ("two\n", "1\n")
+        assert nursery.pid == launcher
+
+
+@isolated
+async def test_a_control_group_that_was_removed_is_made_again(level: Level, tmp_path: Path) -> None:
+    async with bench_or_skip(level, tmp_path) as place:
+        group = place.sandbox.estate.ground.group
+        if group is None:
+            pytest.skip("no control groups")
+        await asyncio.to_thread(group.remove)
+        assert await place.text("echo again") == "again\n"
+        assert not group.gone
 
 
 async def test_what_a_crashed_server_left_is_cleared(tmp_path: Path) -> None:

@@ -295,6 +295,28 @@ async def test_pid_limit_is_named(run: Hand) -> None:
     assert result.limit in ("pids", None)  # RLIMIT_NPROC may strike before the cgroup does
 
 
+async def test_forged_replies_of_a_shell_queue_no_requests(run: Hand) -> None:
+    await run("export BIG=$(head -c 100000 /dev/zero | tr '\\0' x)")
+    await run("for i in {1..100}; do printf 'R\\0001\\0'; done >&251; sleep 0.2")
+    wire = run.place.sandbox._shells[run.agent]._wire
+    assert wire is not None
+    assert len(wire._pending) < 1 << 20
+    assert await run.out("echo alive") == "alive\n"
+
+
+async def test_a_shell_that_forges_its_restarts_is_ended(run: Hand) -> None:
+    await run("export BIG=$(head -c 100000 /dev/zero | tr '\\0' x)")
+    await run("for i in {1..1000}; do printf 'X\\0001\\0R\\0001\\0'; done >&251; sleep 5")
+    answers = [await run.out("echo ${#BIG}") for _ in range(3)]  # the first may be cut off
+    assert answers[-1] == "100000\n"
+
+
+async def test_a_forged_number_of_any_length_is_harmless(run: Hand) -> None:
+    forged = "printf 'F\\0%s\\0%s\\0' $DEERFLOW_CALL $(printf '9%.0s' {1..5000}) >&251"
+    assert (await run(forged)).exit_code in (0, 1)
+    assert await run.out("echo alive") == "alive\n"
+
+
 async def test_fresh_shell_starts_where_the_thread_was(run: Hand) -> None:
     assert (await run("pwd", cwd="/mnt/user-data/outputs")).output == "/mnt/user-data/outputs\n"
 

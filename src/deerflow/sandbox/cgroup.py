@@ -156,6 +156,11 @@ class Group:
             count = str(limits.pids + 16)
             (self._pids / "pids.max").write_text(count, encoding="ascii")
 
+    @property
+    def gone(self) -> bool:
+        """Whether somebody removed it, as a launcher does that ends."""
+        return not all(folder.exists() for folder in self._folders)
+
     def struck(self) -> str | None:
         """The limit that was hit since the last look: "memory", "pids" or None."""
         kills, refusals = self.kills(), self.refusals()

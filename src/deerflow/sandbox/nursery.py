@@ -9,6 +9,7 @@ import os
 import socket
 import subprocess
 import sys
+from collections import deque
 from dataclasses import asdict, astuple, dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -55,6 +56,8 @@ class Nursery:
         self._answers: dict[int, asyncio.Event] = {}
         self._starting = asyncio.Lock()
         self._count = 0
+        self._waiting: deque[bytes] = deque()
+        self._room = asyncio.Event()
 
     async def start(self, plan: Confinement, fds: tuple[int, int, int]) -> Cradle:
         """Fork a child that confines itself by the plan.
@@ -75,7 +78,8 @@ class Nursery:
         try:
             if len(text) > MESSAGE_BYTES:
                 raise SandboxError("The sandbox's settings are too long.", cure="Shorten them.")
-            socket.send_fds(link, [text], list(fds))
+            while not self._handed_over(link, text, fds):
+                await self._room.wait()
         except OSError as error:
             self._drop()
             raise SandboxError(_LOST, cure=_CURE) from error
@@ -155,12 +159,45 @@ class Nursery:
         return ours
 
     def _tell(self, message: dict[str, Any]) -> None:
-        if self._link is None:
+        if self._link is not None:
+            self._waiting.append(json.dumps(message).encode())
+            self._flush()
+
+    def _handed_over(self, link: socket.socket, text: bytes, fds: tuple[int, int, int]) -> bool:
+        """Send a message with descriptors; False when there is no room for it yet.
+
+        Raises:
+            OSError: the launcher is gone.
+        """
+        if self._link is not link:
+            raise ConnectionResetError
+        with contextlib.suppress(BlockingIOError):
+            if not self._waiting:
+                socket.send_fds(link, [text], list(fds))
+                return True
+        self._await_room(link)
+        return False
+
+    def _flush(self) -> None:
+        """Send what waits; many at once (a cancelled turn of many calls) fill the socket."""
+        link = self._link
+        if link is None:
             return
+        asyncio.get_running_loop().remove_writer(link.fileno())
         try:
-            self._link.send(json.dumps(message).encode())
+            while self._waiting:
+                link.send(self._waiting[0])
+                self._waiting.popleft()
+        except BlockingIOError:
+            self._await_room(link)
         except OSError:
             self._drop()
+        else:
+            self._room.set()
+
+    def _await_room(self, link: socket.socket) -> None:
+        self._room.clear()
+        asyncio.get_running_loop().add_writer(link.fileno(), self._flush)
 
     def _hear(self) -> None:
         while self._link is not None:
@@ -189,8 +226,11 @@ class Nursery:
         if self._link is not None:
             with contextlib.suppress(RuntimeError, OSError):
                 asyncio.get_running_loop().remove_reader(self._link.fileno())
+                asyncio.get_running_loop().remove_writer(self._link.fileno())
             self._link.close()
             self._link = None
+        self._waiting.clear()
+        self._room.set()
         for cradle in self._cradles.values():
             cradle.status = -9
             cradle.gone.set()

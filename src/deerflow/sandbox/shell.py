@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from dataclasses import dataclass
 from itertools import count
@@ -131,6 +132,10 @@ class Shell:
             raise SandboxError("The sandbox was released.", cure="Acquire it again.")
 
     async def _open(self) -> Wire:
+        group = self._ground.group
+        if group is not None and group.gone:
+            with contextlib.suppress(OSError):  # then joining it fails, and says so
+                await asyncio.to_thread(group.make, self._ground.site.limits)
         self._ready.clear()
         wire = Wire(self._ground.nursery, self._hear, self._lost)
         await wire.open(self._ground.plan)
@@ -155,6 +160,8 @@ class Shell:
 
     def _hear(self, kind: bytes, values: list[bytes]) -> None:
         if kind == b"R":
+            if self._ready.is_set():
+                return  # said by a command: each restore it could ask for so would fill memory
             self._leader = _number(values[0])
             self._restore()
         elif kind == b"X":
@@ -294,7 +301,7 @@ async def _happens(event: asyncio.Event, seconds: float) -> bool:
 
 
 def _number(text: bytes) -> int:
-    return int(text) if text.isdigit() else 0
+    return int(text) if text.isdigit() and len(text) < 10 else 0
 
 
 _REASONS: Final = (

@@ -13,6 +13,8 @@ from deerflow.sandbox.nursery import Cradle, Nursery
 
 _FIELDS: Final = {b"R": 1, b"X": 1, b"E": 4, b"B": 4, b"P": 2, b"F": 2}
 _LONGEST: Final = 4 << 20
+_BACKLOG: Final = 64 << 20
+"""Bytes that may wait for a shell which does not read; more ends it."""
 _ERRORS: Final = 4096
 _CHUNK: Final = 1 << 16
 
@@ -80,6 +82,9 @@ class Wire:
         """Queue one request; never waits."""
         if self._in < 0:
             return
+        if len(self._pending) > _BACKLOG:
+            self._kill()
+            return
         self._pending += header.encode("ascii") + text
         self._flush()
 
@@ -131,14 +136,17 @@ class Wire:
             count = _FIELDS.get(self._fields[0])
             if count is None or len(self._received) > _LONGEST:
                 self._fields.clear()
-                if self._cradle is not None:
-                    self._nursery.kill(self._cradle)
+                self._kill()
                 return
             if len(self._fields) <= count:
                 return
             kind, *values = self._fields[: count + 1]
             del self._fields[: count + 1]
             self._listen(kind, values)
+
+    def _kill(self) -> None:
+        if self._cradle is not None:
+            self._nursery.kill(self._cradle)
 
     def _read_errors(self) -> None:
         if self._err < 0:
