@@ -104,3 +104,14 @@ def test_styles() -> None:
     assert style_of("a\nb\r\n") == Style()
     assert Style(bom=True, crlf=True).dress("a\nb\r\n") == f"{BOM}a\r\nb\r\n"
     assert Style().dress(f"{BOM}a\r\n") == f"{BOM}a\r\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "new"), [("x" * 2_000_000, "y" * 1000), ("x" * 600_000, "z")], ids=["size", "places"]
+)
+def test_replacing_cannot_fill_memory(text: str, new: str) -> None:
+    with pytest.raises(ToolError, match="Nothing was changed") as refused:
+        replace(text, "x", new, everywhere=True)
+    assert "sed" in refused.value.cure
+    with pytest.raises(ToolError, match="occurs 200 times"):
+        replace(text[:2600], "x" * 13, new)

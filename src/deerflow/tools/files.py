@@ -28,7 +28,7 @@ from deerflow.tools.window import View, Window
 
 CHUNK = 1 << 20
 """Bytes read at a time from a file."""
-MAX_EDIT = 64 << 20
+MAX_EDIT = 16 << 20
 """Bytes of a file that str_replace and appending take."""
 MAX_SCAN = 1 << 30
 """Bytes that read_file goes through to find a line."""

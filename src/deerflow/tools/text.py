@@ -6,10 +6,15 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 
 from deerflow.errors import ToolError
 
 BOM = "\ufeff"
+MAX_TEXT = 64 << 20
+"""Characters that a text may have after replacing."""
+MAX_PLACES = 500_000
+"""Occurrences that are replaced at once; each costs memory."""
 _STRAY = re.compile("[\udc80-\udcff]")
 
 
@@ -91,12 +96,15 @@ def replace(text: str, old: str, new: str, *, everywhere: bool = False) -> Repla
         )
     style = style_of(text)
     body = text.removeprefix(BOM)
-    found = list(_occurrences(body, wanted))
-    if not found:
-        raise _not_found(body, wanted.split("\n"))
-    if len(found) > 1 and not everywhere:
-        raise _ambiguous(body, found)
     fresh = Style(crlf=style.crlf).dress(new)
+    count = body.replace("\r\n", "\n").count(wanted)
+    if count == 0:
+        raise _not_found(body, wanted.split("\n"))
+    if count > 1 and not everywhere:
+        raise _ambiguous(body, list(islice(_occurrences(body, wanted), 5)), count)
+    if count > MAX_PLACES or len(body) + count * (len(fresh) - len(wanted)) > MAX_TEXT:
+        raise _too_much(count, len(body) + count * (len(fresh) - len(wanted)))
+    found = list(_occurrences(body, wanted))
     parts: list[str] = []
     end = 0
     for start, stop in found:
@@ -118,11 +126,19 @@ def _occurrences(body: str, wanted: str) -> Iterator[tuple[int, int]]:
         at = plain.find(wanted, end)
 
 
-def _ambiguous(body: str, found: Sequence[tuple[int, int]]) -> ToolError:
-    numbers = [str(body.count("\n", 0, start) + 1) for start, _ in found[:5]]
-    more = ", …" if len(found) > 5 else ""
+def _too_much(count: int, size: int) -> ToolError:
     return ToolError(
-        f"`old` occurs {len(found)} times (lines {', '.join(numbers)}{more}); nothing was changed.",
+        f"`old` occurs {count:,} times; the file would have {size:,} characters. "
+        "Nothing was changed.",
+        cure="Use bash (sed) for so much.",
+    )
+
+
+def _ambiguous(body: str, found: Sequence[tuple[int, int]], count: int) -> ToolError:
+    numbers = [str(body.count("\n", 0, start) + 1) for start, _ in found]
+    more = ", …" if count > len(found) else ""
+    return ToolError(
+        f"`old` occurs {count} times (lines {', '.join(numbers)}{more}); nothing was changed.",
         cure="Add lines around it until it is unique, or set replace_all.",
     )
 
