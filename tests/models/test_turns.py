@@ -220,3 +220,37 @@ def test_what_does_not_fit_is_shortened_and_sent_again() -> None:
     assert sizes[0] > sizes[2]
     with pytest.raises(ContextOverflowError):
         run(full, full, full, history=long, tools=())
+
+
+REMIND = "\n\n<system-reminder>\nToday is Monday, 2026-11-30.\n</system-reminder>"
+
+
+def test_a_small_agent_talks_without_the_texts_of_the_harness() -> None:
+    framed = f"<uploads>\na.md\n</uploads>\n\nHow much is 6 times 7?{REMIND}"
+    earlier: list[BaseMessage] = [HumanMessage(f"Hello{REMIND}"), AIMessage("Hi.")]
+    _, session = run("42", history=[*earlier, HumanMessage(framed)])
+    assert session.asked[0]["messages"] == [
+        {"role": "user", "content": "Hello"},
+        {"role": "assistant", "content": "Hi."},
+        {
+            "role": "user",
+            "content": "<uploads>\na.md\n</uploads>\n\nHow much is 6 times 7?\n\nAnswer briefly.",
+        },
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        (f"What day is it?{REMIND}", {}),
+        ("Hello", {"tools": ()}),
+        ("Hello", {"limits": LARGE, "choice": "none"}),
+    ],
+)
+def test_who_needs_the_system_text_or_the_day_keeps_them(
+    text: str, settings: dict[str, Any]
+) -> None:
+    _, session = run("Good.", history=[HumanMessage(text)], **settings)
+    lines = session.asked[0]["messages"]
+    assert lines[0]["content"].startswith("You are DeerFlow.")
+    assert lines[-1]["content"] == text

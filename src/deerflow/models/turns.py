@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Any
 
-from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, ToolMessage
+from langchain_core.messages import AIMessage, BaseMessage, HumanMessage, SystemMessage, ToolMessage
 
 from deerflow.errors import ContextOverflowError, ModelRequestError
 from deerflow.models.compose import PROSE, UNWRITABLE, Writer
@@ -25,6 +25,7 @@ _MARGIN = 64
 _SHRINK = (1.0, 0.5, 0.2)
 """Shares of the window to try: the estimate of tokens is too low for some scripts."""
 _FRAMED = re.compile(r"<(system-reminder|uploads|memory|untrusted-content)\b[^>]*>.*?</\1>", re.S)
+_REMINDED = re.compile(r"<system-reminder\b[^>]*>.*?</system-reminder>", re.S)
 _PATH = re.compile(r"/mnt/(?:user-data|skills)/[\w./-]*\w")
 _MAX_PATHS = 20
 _LOOK_BACK = 20
@@ -37,6 +38,10 @@ _EMPTY_CUES = {"file", "files", "ask", "write", "present", "clarification"}
 """Writing is led by `deliverables`, and a question of a small model helps nobody."""
 _NOW_ANSWER = "Now answer the user in words, briefly."
 """Without it a small model takes the system text about files for the subject."""
+_BRIEFLY = "Answer briefly."
+"""Said last it is heeded: alone the request is answered at length, under a system text not at all
+("How much is 6 times 7?" → "The user wants to know how much 6 times 7 is")."""
+_DATED = re.compile(r"\b(?:today|tomorrow|yesterday|date|day|week|month|year)s?\b", re.I)
 _REMINDER = "deerflow_reminder"
 """Key in additional_kwargs of messages that the harness, not the user, wrote."""
 
@@ -221,21 +226,41 @@ class Turn:
     def _answer(self) -> Reply:
         """Prose, reported as it comes; a blank one is tried once more with another seed."""
         done = Completion()
+        messages: Sequence[BaseMessage] = self.ask.messages
         extra = _NOW_ANSWER if self.limits.small else ""
+        if self._is_talk():
+            messages, extra = _talk(messages), ""
         for attempt in range(_ATTEMPTS):
-            done = self._chat(extra, kind="text", grammar=None, attempt=attempt)
+            done = self._chat(extra, kind="text", grammar=None, attempt=attempt, messages=messages)
             if done.text.strip():
                 break
         return self._reply(done.text.strip(), None, cut=done.cut)
 
-    def _chat(self, extra: str, *, kind: str, grammar: str | None, attempt: int) -> Completion:
-        """A generation over the transcript, shortened until it fits."""
+    def _is_talk(self) -> bool:
+        """Whether a small agent only has to answer: nothing was done, no day is to be known.
+
+        An agent is who has tools; without, the system text may be the whole task.
+        """
+        if not (self.limits.small and self.ask.tools) or self._steps:
+            return False
+        return not _DATED.search(self._request)
+
+    def _chat(
+        self,
+        extra: str,
+        *,
+        kind: str,
+        grammar: str | None,
+        attempt: int,
+        messages: Sequence[BaseMessage] | None = None,
+    ) -> Completion:
+        """A generation over the transcript or these messages, shortened until it fits."""
         bound = min(self.limits.max_tokens, self.limits.n_ctx // 2)
         budget = self.limits.n_ctx - bound - _MARGIN
         for shrink in _SHRINK:
             try:
                 return self._count.chat(
-                    fitted(self.ask.messages, int(budget * shrink), extra),
+                    fitted(messages or self.ask.messages, int(budget * shrink), extra),
                     max_tokens=bound,
                     kind=kind,
                     grammar=grammar,
@@ -302,6 +327,15 @@ def _cues(name: str) -> set[str]:
 
 def _to(step: _Step, path: str) -> bool:
     return step.args.get("path") == path
+
+
+def _talk(messages: Sequence[BaseMessage]) -> list[BaseMessage]:
+    """The conversation without system text and reminders, which a small model takes for it."""
+    spoken = [message for message in messages if not isinstance(message, SystemMessage)]
+    for index, message in enumerate(spoken):
+        if isinstance(message, HumanMessage):
+            spoken[index] = HumanMessage(_REMINDED.sub("", message.text).strip())
+    return [*spoken, HumanMessage(_BRIEFLY)]
 
 
 def _current(messages: Sequence[BaseMessage]) -> tuple[str, list[_Step]]:
