@@ -12,9 +12,9 @@ as_root() {
 
 if command -v apt-get >/dev/null 2>&1 && as_root true 2>/dev/null; then
     echo "bubblewrap is missing: installing it" >&2
-    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >&2 || {
-        as_root apt-get update -qq >&2
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >&2
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null || {
+        as_root apt-get update -qq >/dev/null
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq bubblewrap >/dev/null
     }
 fi
 command -v bwrap >/dev/null 2>&1 && exit 0

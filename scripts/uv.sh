@@ -23,7 +23,7 @@ if works uv; then exec uv "$@"; fi
 if works .uv/bin/uv; then exec .uv/bin/uv "$@"; fi
 
 if ! command -v python3 >/dev/null 2>&1; then
-    as_root apt-get update -qq >&2 && as_root apt-get install -y -qq python3 python3-venv >&2 || {
+    as_root apt-get update -qq >/dev/null && as_root apt-get install -y -qq python3 python3-venv >/dev/null || {
         say "python3 is missing. Install it (apt-get install python3 python3-venv) and run make again."
         exit 1
     }
@@ -35,8 +35,8 @@ if ! python3 -m venv .uv >/dev/null 2>&1; then
     rm -rf .uv
     if as_root true 2>/dev/null && command -v apt-get >/dev/null 2>&1; then
         say "python3-venv is missing: installing it"
-        as_root apt-get update -qq >&2 || true
-        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >&2 || true
+        as_root apt-get update -qq >/dev/null || true
+        as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq python3-venv >/dev/null || true
     fi
     python3 -m venv .uv >/dev/null 2>&1 || rm -rf .uv
 fi
