@@ -18,6 +18,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from deerflow.storage.checkpoints.address import Address
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
+from deerflow.storage.checkpoints.openings import Openings
 from deerflow.storage.checkpoints.retention import copy_work, drop_work
 from deerflow.storage.checkpoints.rows import Row, Rows
 from deerflow.storage.checkpoints.serde import CompactSerde
@@ -49,7 +50,7 @@ class DeltaSaver(AsyncOnlySaver):
         self._writer = writer
         self._readers = readers
         self._chains = Chains()
-        self._opened: dict[tuple[str, str], int] = {}
+        self._openings = Openings()
 
     # --- writing ---
 
@@ -60,10 +61,7 @@ class DeltaSaver(AsyncOnlySaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint durably; what opens a run is queued only.
-
-        Before the model has been called a checkpoint holds nothing but the input, which the run's
-        row holds too: waiting for the disk would only cost time.
+        """Store a checkpoint durably; one that opens a run is queued only, see Openings.
 
         Raises:
             StorageError: it, or something of this thread that was queued before, could not be
@@ -79,10 +77,9 @@ class DeltaSaver(AsyncOnlySaver):
         packed = self._rows.pack(checkpoint, metadata, new_versions, held)
         thin = frozenset(c for c in packed.large if chain and chain.thinnable(c, metadata))
         put = Put(at, parent.checkpoint_id, _run_id(config, metadata), packed, thin)
-        opening = self._opens(at, metadata)
-        ticket = self._writer.submit(
-            put_work(put, self._rows), scope=at.thread_key, guarded=not opening
-        )
+        opening = self._openings.holds(at, metadata)
+        work = put_work(put, self._rows)
+        ticket = self._writer.submit(work, scope=at.thread_key, guarded=not opening)
         if chain is not None:
             chain.advance(at.checkpoint_id, checkpoint["channel_values"], metadata, packed.holders)
             self._chains.put(at.thread_key, at.ns, chain)
@@ -96,15 +93,6 @@ class DeltaSaver(AsyncOnlySaver):
             if not stored:
                 self._chains.drop(at.thread_key)
         return at.config()
-
-    def _opens(self, at: Address, metadata: CheckpointMetadata) -> bool:
-        """Whether the checkpoint is a run's input, or the step that hands it to the first node."""
-        key = (at.thread_key, at.ns)
-        step, source = metadata.get("step", 0), metadata.get("source")
-        if source == "input":
-            self._opened[key] = step
-            return True
-        return source == "loop" and self._opened.pop(key, None) == step - 1
 
     async def aput_writes(
         self,
