@@ -6,7 +6,7 @@ from typing import Any
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
-from deerflow.agent.calls import CallBook
+from deerflow.agent.calls import BAD_CALLS, CallBook
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import ModelCall, ModelReply
 from deerflow.agent.journal import LIMIT
@@ -344,3 +344,21 @@ async def test_p03_through_the_chain_an_endless_loop_ends_with_the_limit():
     assert last.additional_kwargs[LIMIT]["rule"] == "loop_detection"
     asked = [c["id"] for m in messages if isinstance(m, AIMessage) for c in m.tool_calls]
     assert asked == [m.tool_call_id for m in messages if isinstance(m, ToolMessage)]
+
+
+async def test_malformed_calls_are_alike_only_when_their_fault_is() -> None:
+    row, run = LoopDetectionMiddleware(LoopDetectionConfig()), run_context()
+    calls: list[Any] = [
+        {"name": "bash", "args": {}, "id": f"c{n}", "type": "tool_call"} for n in range(12)
+    ]
+    faults = {str(n): f"fault {n if n < 6 else 6}" for n in range(12)}
+    message = AIMessage("", id="ai", tool_calls=calls, additional_kwargs={BAD_CALLS: faults})
+
+    async def terminal(_call: ModelCall) -> ModelReply:
+        return ModelReply(message)
+
+    messages: list[AnyMessage] = [HumanMessage("go", id=run.input_id)]
+    state = {"messages": messages}
+    call = ModelCall(ScriptedChatModel(script=[]), messages, None, TOOLS, {}, state, run, 1)
+    reply = await row.model(call, terminal)
+    assert [result.tool_call_id for result in reply.results] == ["c10", "c11"]

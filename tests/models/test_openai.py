@@ -15,10 +15,12 @@ from langchain_core.tools import tool
 
 from deerflow.errors import (
     ModelError,
+    ModelRequestError,
     ModelTimeoutError,
     ModelUnavailableError,
     UsageError,
 )
+from deerflow.models import transport
 from deerflow.models.openai import OpenAIChatModel
 from deerflow.models.pool import SessionPool
 from deerflow.models.protocol import ModelSpec, delta_sink
@@ -378,3 +380,57 @@ async def test_cancelling_closes_the_connection() -> None:
 async def test_sync_calls_say_what_to_do() -> None:
     with pytest.raises(UsageError, match="ainvoke"):
         OpenAIChatModel(model="m").invoke("go")
+
+
+def event(delta: str, rest: str = "") -> bytes:
+    return f'data: {{"choices":[{{"index":0,"delta":{delta}}}]{rest}}}\n\n'.encode()
+
+
+@pytest.mark.parametrize(
+    "usage",
+    [
+        '{"prompt_tokens":-5,"completion_tokens":"many","total_tokens":1e300}',
+        '{"prompt_tokens":[]}',
+    ],
+)
+async def test_nonsense_in_the_usage_does_not_cost_the_answer(usage: str) -> None:
+    frames = [event('{"content":"fine"}', f',"usage":{usage}'), b"data: [DONE]\n\n"]
+    async with OpenAIEndpoint(Turn(frames=frames)) as endpoint:
+        reply = await lean(endpoint).ainvoke("go")
+    assert reply.content == "fine"
+    assert reply.usage_metadata == {"input_tokens": 0, "output_tokens": 0, "total_tokens": 0}
+
+
+async def test_bytes_that_are_no_utf8_do_not_cost_the_answer() -> None:
+    frames = [event('{"content":"f??e"}').replace(b"??", b"\xff\xfe"), b"data: [DONE]\n\n"]
+    async with OpenAIEndpoint(Turn(frames=frames)) as endpoint:
+        assert (await lean(endpoint).ainvoke("go")).content == "f\ufffd\ufffde"
+
+
+@pytest.mark.parametrize(
+    "delta",
+    ['{"tool_calls":[null]}', '{"tool_calls":"x"}', '{"tool_calls":5}', '"text"', '{"content":7}'],
+)
+async def test_chunks_of_another_shape_are_an_error_of_the_endpoint(delta: str) -> None:
+    async with OpenAIEndpoint(Turn(frames=[event(delta)])) as endpoint:
+        with pytest.raises(ModelUnavailableError, match="not a chat completion"):
+            await lean(endpoint).ainvoke("go")
+
+
+@pytest.mark.parametrize("frame", [b"data: " + b"x" * 100_000, event('{"content":"0123456789"}')])
+async def test_an_answer_without_end_is_broken_off(
+    frame: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(transport, "MAX_PAYLOAD", 200_000)
+    monkeypatch.setattr(transport, "MAX_ANSWER", 35)
+    async with OpenAIEndpoint(Turn(frames=[frame] * 4)) as endpoint:
+        with pytest.raises(ModelRequestError, match="no end"):
+            await lean(endpoint).ainvoke("go")
+
+
+async def test_of_a_long_error_only_the_beginning_is_read() -> None:
+    error = "E" * 5_000_000
+    async with OpenAIEndpoint(Turn(status=400, error={"error": {"message": error}})) as endpoint:
+        with pytest.raises(ModelRequestError, match="EEEE") as refused:
+            await lean(endpoint).ainvoke("go")
+    assert len(str(refused.value)) < 1000

@@ -31,6 +31,7 @@ from deerflow.agent.execute import Executor
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply, ToolNext, ToolResult
 from deerflow.agent.journal import LIMIT, NOT_RUN, REPLAYED
 from deerflow.agent.record import shown
+from deerflow.agent.sound import sound
 from deerflow.agent.state import ThreadState, apply_update
 from deerflow.models.protocol import delta_sink
 from deerflow.storage.protocol import Delta
@@ -248,7 +249,7 @@ async def _call_model(
         raise
     finally:
         delta_sink.reset(token)
-    message = cast("AIMessage", response.result[-1])
+    message = sound(cast("AIMessage", response.result[-1]), call.tools)
     message.id = message_id
     return ModelReply(message)
 

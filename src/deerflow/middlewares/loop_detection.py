@@ -10,7 +10,7 @@ from langchain.agents.middleware.types import ToolCallRequest
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMessage
 from langchain_core.tools import BaseTool
 
-from deerflow.agent.calls import REFUSED
+from deerflow.agent.calls import BAD_CALLS, REFUSED
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import (
     Middleware,
@@ -55,10 +55,13 @@ class LoopDetectionMiddleware(Middleware):
         ahead: Counter[str] = Counter()
         findings: list[Finding] = []
         allowed = 0
-        for request in message.tool_calls:
+        bad: dict[str, str] = message.additional_kwargs.get(BAD_CALLS) or {}
+        for index, request in enumerate(message.tool_calls):
             if request["id"] in answered:
                 continue
-            finding = progress.judge(request["name"], request["args"], ahead)
+            problem = bad.get(str(index))  # its arguments read {}, which would make all such alike
+            args = request["args"] if problem is None else {BAD_CALLS: problem}
+            finding = progress.judge(request["name"], args, ahead)
             if finding is None:
                 allowed += 1
                 continue

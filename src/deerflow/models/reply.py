@@ -21,6 +21,7 @@ from deerflow.models.toolcalls import CallAssembler
 
 _MARKS = re.compile(r"[<`\n]")
 """Characters that the tag splitter must see: tags, and code in which they are quoted."""
+_DIGITS = 15
 _REASONING_NAMES = ("reasoning_content", "reasoning")
 
 
@@ -61,7 +62,10 @@ class ReplyBuilder:
             data = self._lenient(payload)
         if not isinstance(data, dict):
             raise self._broken()
-        self.add_chunk(cast("dict[str, Any]", data))
+        try:
+            self.add_chunk(cast("dict[str, Any]", data))
+        except (AttributeError, IndexError, KeyError, TypeError) as error:  # of another shape
+            raise self._broken() from error
 
     def add_chunk(self, data: dict[str, Any]) -> None:
         """Take one chunk, or a whole answer (`message` in place of `delta`)."""
@@ -203,9 +207,9 @@ class ReplyBuilder:
         self._fresh += pieces
 
     def _lenient(self, payload: bytes) -> Any:
-        """JSON in which the server split a character into two surrogate escapes."""
+        """JSON in which the server split a character: into surrogate escapes, or into bytes."""
         try:
-            data = json.loads(payload)
+            data = json.loads(payload.decode("utf-8", "replace"))
         except (ValueError, RecursionError):
             raise self._broken() from None
         self._surrogates = True
@@ -221,25 +225,32 @@ class ReplyBuilder:
 
 def read_usage(usage: dict[str, Any]) -> UsageMetadata:
     """Usage of OpenAI's shape (and DeepSeek's and Moonshot's cache counts) as LangChain's."""
-    sent, made = int(usage.get("prompt_tokens") or 0), int(usage.get("completion_tokens") or 0)
+    sent, made = _count(usage.get("prompt_tokens")), _count(usage.get("completion_tokens"))
     found = UsageMetadata(
         input_tokens=sent,
         output_tokens=made,
-        total_tokens=int(usage.get("total_tokens") or sent + made),
+        total_tokens=_count(usage.get("total_tokens")) or sent + made,
     )
     inner: dict[str, Any] = usage.get("prompt_tokens_details") or {}
-    cached = (
+    cached = _count(
         inner.get("cached_tokens")
         or usage.get("prompt_cache_hit_tokens")
         or usage.get("cached_tokens")
     )
     if cached:
-        found["input_token_details"] = InputTokenDetails(cache_read=int(cached))
+        found["input_token_details"] = InputTokenDetails(cache_read=cached)
     outer: dict[str, Any] = usage.get("completion_tokens_details") or {}
-    thought = outer.get("reasoning_tokens")
+    thought = _count(outer.get("reasoning_tokens"))
     if thought:
-        found["output_token_details"] = OutputTokenDetails(reasoning=int(thought))
+        found["output_token_details"] = OutputTokenDetails(reasoning=thought)
     return found
+
+
+def _count(value: Any) -> int:
+    """A number of tokens; what is none counts as 0, since it must not cost the answer."""
+    if isinstance(value, str) and value.isdecimal() and len(value) < _DIGITS:
+        return int(value)
+    return int(value) if isinstance(value, int | float) and 0 <= value < 10**_DIGITS else 0
 
 
 def _part_text(part: Any) -> str:

@@ -16,6 +16,11 @@ class SseDecoder:
     def __init__(self) -> None:
         self._tail = b""
 
+    @property
+    def held(self) -> int:
+        """Bytes of the event that is not whole yet."""
+        return len(self._tail)
+
     def feed(self, data: bytes) -> list[bytes]:
         """Payloads that `data` completed, in order."""
         text = self._tail + data if self._tail else data

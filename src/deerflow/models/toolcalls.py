@@ -57,9 +57,9 @@ class CallAssembler:
         function: Mapping[str, Any] = part.get("function") or {}
         slot = self._slot(part, function)
         if part.get("id") and not slot.id:
-            slot.id = part["id"]
+            slot.id = str(part["id"])
         if function.get("name") and not slot.name:
-            slot.name = function["name"]
+            slot.name = str(function["name"])
         args = function.get("arguments")
         text = (
             args if isinstance(args, str) else "" if args is None else orjson.dumps(args).decode()

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import aiohttp
 
-from deerflow.errors import ModelTimeoutError
+from deerflow.errors import ModelRequestError, ModelTimeoutError
 from deerflow.models.failures import from_response, unreachable
 from deerflow.models.pool import CONNECT_SECONDS, SessionPool
 from deerflow.models.protocol import delta_sink
@@ -17,6 +17,12 @@ from deerflow.models.sse import SseDecoder
 from deerflow.models.thinktags import Piece
 
 _OK = 200
+MAX_ERROR = 64 << 10
+"""Bytes that are read of an error answer."""
+MAX_PAYLOAD = 32 << 20
+"""Bytes of one payload, or of a whole answer that is not streamed."""
+MAX_ANSWER = 16 << 20
+"""Characters of a streamed answer; a model that never ends would fill memory."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,10 +52,14 @@ class Endpoint:
             ModelError: every failure as its class.
         """
         sink = delta_sink.get()
+        length = 0
         try:
             async with aclosing(self._read(data, reply)) as reads:
                 async for _ in reads:
                     pieces = reply.drain()
+                    length += sum(len(text) for _, text in pieces)
+                    if length > MAX_ANSWER:
+                        raise _endless(self.shown)
                     if sink is not None:
                         for kind, text in pieces:
                             sink(kind, text)
@@ -74,9 +84,9 @@ class Endpoint:
         )
         async with request as response:
             if response.status != _OK:
-                body = await response.read()
+                body = await _head(response, MAX_ERROR)
                 raise from_response(response.status, body, response.headers, model=self.shown)
-            async for payloads in _payloads(response):
+            async for payloads in _payloads(response, self.shown):
                 for payload in payloads:
                     reply.add(payload)
                 yield
@@ -84,12 +94,34 @@ class Endpoint:
         yield
 
 
-async def _payloads(response: aiohttp.ClientResponse) -> AsyncIterator[list[bytes]]:
+async def _payloads(response: aiohttp.ClientResponse, shown: str) -> AsyncIterator[list[bytes]]:
     """Payloads per network read; an endpoint that does not stream gives its answer as one."""
     if response.content_type == "application/json":
-        yield [await response.read()]
+        whole = await _head(response, MAX_PAYLOAD + 1)
+        if len(whole) > MAX_PAYLOAD:
+            raise _endless(shown)
+        yield [whole]
         return
     decoder = SseDecoder()
     async for data in response.content.iter_any():
         yield decoder.feed(data)
+        if decoder.held > MAX_PAYLOAD:
+            raise _endless(shown)
     yield decoder.close()
+
+
+async def _head(response: aiohttp.ClientResponse, most: int) -> bytes:
+    """The first bytes of an answer."""
+    parts: list[bytes] = []
+    while most > 0 and (part := await response.content.read(most)):
+        parts.append(part)
+        most -= len(part)
+    return b"".join(parts)
+
+
+def _endless(shown: str) -> ModelRequestError:
+    return ModelRequestError(
+        f"Model {shown!r}: the answer has no end; it was broken off.",
+        model=shown,
+        cure="Set `max_tokens` of this model, or check what stands at its `base_url`.",
+    )
