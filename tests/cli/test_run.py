@@ -121,6 +121,16 @@ def test_p18_exit_codes(
         assert ended.out == "Which deer?\n"
 
 
+def test_a_model_that_cannot_be_built_is_a_bad_configuration(desk: Desk) -> None:
+    desk.write([])
+    file = desk.folder / "config.yaml"
+    file.write_text(file.read_text().replace("deerflow.models.scripted", "langchain_nowhere"))
+    ended = desk.run("run", "Go", "--thread", "my thread")
+    assert ended.code == 2, ended
+    assert "Failed: models.scripted.use: langchain_nowhere is not installed" in ended.err
+    assert "deerflow run --thread 'my thread' --resume" in ended.err
+
+
 @pytest.mark.parametrize(
     "locale",
     [

@@ -216,12 +216,12 @@ def test_fallbacks() -> None:
 
 
 WRONG: list[tuple[dict[str, Any], str]] = [
-    ({"use": "langchain_nowhere:ChatX", "model": "m"}, "pip install 'langchain-nowhere'"),
+    ({"use": "langchain_nowhere:ChatX", "model": "m"}, "uv pip install langchain-nowhere"),
     ({"use": "langchain_openai:ChatOpenIA", "model": "m"}, "did you mean ChatOpenAI"),
     ({"use": "json:JSONDecoder", "model": "m"}, "not a LangChain chat class"),
     ({"use": "deerflow.models.x:CodexChatModel", "model": "m"}, "openai:NAME"),
     ({"model": "nowhere:m"}, "nowhere"),
-    ({"model": "groq:m"}, "pip install 'langchain-groq'"),
+    ({"model": "groq:m"}, "uv pip install langchain-groq"),
     ({"model": "openai:m", "temperature": "warm"}, r"models\.main\.temperature"),
 ]
 

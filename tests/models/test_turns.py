@@ -98,7 +98,7 @@ def test_when_all_is_written_it_says_where() -> None:
         "This text is about deer.", history=[HumanMessage(TASK), *wrote], deliverables=()
     )
     assert reply.call is None
-    assert reply.text == f"The file is ready: {NOTE}. This text is about deer."
+    assert reply.text == "The file is ready: notes.md. This text is about deer."
 
 
 def test_a_refused_write_is_read_then_tried_with_other_words_then_given_up() -> None:

@@ -33,6 +33,8 @@ def exit_code(result: RunResult) -> int:
     """Exit code of a finished run."""
     if result.outcome is not None:
         return _BY_OUTCOME[result.outcome.kind]
+    if result.error and result.error.get("code") == ConfigError.code:
+        return BAD_USAGE
     return _BY_STATUS.get(result.status, FAILED)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import datetime
+import shlex
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -140,7 +141,7 @@ def closing_lines(result: RunResult, log: Path) -> list[str]:
     lines = [f"  {artifact.host}  ({size(artifact.size)})" for artifact in result.artifacts]
     if lines:
         lines.insert(0, "Artifacts:")
-    again = f"--thread {result.thread_id}"
+    again = f"--thread {shlex.quote(result.thread_id)}"
     kind = result.outcome.kind if result.outcome else result.status
     detail = result.outcome.detail if result.outcome else {}
     reasons = {

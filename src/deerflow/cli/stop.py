@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import shlex
 import signal
 import sys
 import threading
@@ -49,7 +50,8 @@ class Stop:
         """How to go on."""
         if not self.thread_id:
             return "Stopped before the run began."
-        return f"Stopped; all is saved. Go on with: deerflow run --thread {self.thread_id} --resume"
+        thread = shlex.quote(self.thread_id)
+        return f"Stopped; all is saved. Go on with: deerflow run --thread {thread} --resume"
 
     def _first(self) -> None:
         self.requested = True

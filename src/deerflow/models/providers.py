@@ -14,12 +14,12 @@ class Provider:
     Attributes:
         base_url: of its chat-completions endpoint, or "" when it is reached by a LangChain class.
         key: environment variable of its key, "" when it needs none.
-        extra: our package extra, or the PyPI package, that brings its LangChain class.
+        package: what brings its LangChain class.
     """
 
     base_url: str = ""
     key: str = ""
-    extra: str = ""
+    package: str = ""
 
 
 PROVIDERS: dict[str, Provider] = {
@@ -32,7 +32,7 @@ PROVIDERS: dict[str, Provider] = {
     "ollama": Provider("http://localhost:11434/v1"),
     "vllm": Provider("http://localhost:8000/v1"),
     "llamacpp": Provider("http://localhost:8080/v1"),
-    "anthropic": Provider("", "ANTHROPIC_API_KEY", "deerflow[anthropic]"),
+    "anthropic": Provider("", "ANTHROPIC_API_KEY", "langchain-anthropic"),
     "google_genai": Provider("", "GOOGLE_API_KEY", "langchain-google-genai"),
     "mistralai": Provider("", "MISTRAL_API_KEY", "langchain-mistralai"),
     "groq": Provider("", "GROQ_API_KEY", "langchain-groq"),
@@ -52,7 +52,6 @@ _HOSTS = {
     "api.mistral.ai": "mistral",
     "api.anthropic.com": "anthropic",
 }
-_EXTRAS = {"langchain_openai": "deerflow[openai]", "langchain_anthropic": "deerflow[anthropic]"}
 
 
 def provider_of_url(url: str) -> str:
@@ -66,8 +65,7 @@ def provider_of_url(url: str) -> str:
 
 def package_for(module: str) -> str:
     """What to install when `module` cannot be imported."""
-    top = module.partition(".")[0]
-    return _EXTRAS.get(top, top.replace("_", "-"))
+    return module.partition(".")[0].replace("_", "-")
 
 
 def proxy_for(url: str, environ: Mapping[str, str]) -> str | None:

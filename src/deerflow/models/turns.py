@@ -15,6 +15,7 @@ from deerflow.models.compose import PROSE, UNWRITABLE, Writer
 from deerflow.models.engine import Completion, Session
 from deerflow.models.grammar import Action, Tool, action_grammar, instructions, read_action
 from deerflow.models.window import fitted
+from deerflow.sandbox.protocol import OUTPUTS
 
 WRITE = "write_file"
 READ = "read_file"
@@ -192,8 +193,9 @@ class Turn:
 
     def _close(self, written: list[_Step]) -> Reply:
         """Name the files, and say in the model's own words what is in the last one."""
-        paths = ", ".join(dict.fromkeys(str(step.args["path"]) for step in written))
-        ready = f"The file is ready: {paths}." if len(written) == 1 else f"Ready: {paths}."
+        paths = dict.fromkeys(str(step.args["path"]) for step in written)
+        names = ", ".join(path.removeprefix(f"{OUTPUTS}/") for path in paths)
+        ready = f"The file is ready: {names}." if len(paths) == 1 else f"Ready: {names}."
         about = self._writer(0).sentence(str(written[-1].args.get("content", "")))
         return self._say(f"{ready} {about}".strip())
 
