@@ -70,4 +70,7 @@ def test_two_documents_are_refused() -> None:
 
 def test_extremes_are_problems_and_not_crashes() -> None:
     assert problems("a: " + "9" * 5000 + "\n") == [(1, "the number is too long")]
+    layers = "".join(f"b{n + 1}: &b{n + 1} [{', '.join([f'*b{n}'] * 9)}]\n" for n in range(9))
+    [(_, message)] = problems(f"b0: &b0 [1]\n{layers}")
+    assert "aliases included" in message
     assert problems("a: " + "[" * 5000 + "]" * 5000) == [(1, "broken YAML: nested too deeply")]

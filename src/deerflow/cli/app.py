@@ -84,7 +84,8 @@ def run(  # noqa: PLR0913  (one parameter per option)
     ] = None,
     plan: Annotated[bool, typer.Option("--plan", help="Plan first, then work it off.")] = False,
     max_turns: Annotated[
-        int | None, typer.Option("--max-turns", metavar="N", min=1, help="Model turns at most.")
+        int | None,
+        typer.Option("--max-turns", metavar="N", min=1, max=2**31, help="Model turns at most."),
     ] = None,
 ) -> None:
     """Hand a task to the lead agent and wait for the result.

@@ -18,6 +18,8 @@ Path = tuple[str | int, ...]
 """Where a value stands: ("models", 0, "max_tokens")."""
 
 _PREFIX = "tag:yaml.org,2002:"
+_VALUES = 200_000
+"""Values of a file, those counted again that an alias repeats: nested aliases grow without end."""
 _PLAIN = frozenset({"null", "bool", "int", "float"})
 _TEXT = frozenset({"str", "timestamp", "value"})
 
@@ -93,8 +95,12 @@ class _Walk:
         self._construct = yaml.constructor
         self._document = document
         self._open: set[int] = set()
+        self._left = _VALUES
 
     def value(self, node: Node, path: Path) -> Any:
+        self._left -= 1
+        if self._left < 0:
+            raise YAMLError(f"more than {_VALUES:,} values, aliases included")
         if node.id == "scalar":
             return self._scalar(node, path)
         if id(node) in self._open:

@@ -58,9 +58,11 @@ def _number(value: Any) -> Any:
     return value
 
 
-Count = Annotated[int, BeforeValidator(_number), Field(ge=0)]
+_MOST = 2**53
+"""Whole numbers up to here survive JSON and every database."""
+Count = Annotated[int, BeforeValidator(_number), Field(ge=0, le=_MOST)]
 """A whole number, 0 or more."""
-Positive = Annotated[int, BeforeValidator(_number), Field(ge=1)]
+Positive = Annotated[int, BeforeValidator(_number), Field(ge=1, le=_MOST)]
 """A whole number, 1 or more."""
 Seconds = Annotated[float, BeforeValidator(_number), Field(gt=0)]
 """A duration in seconds, more than 0."""

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
+import filecmp
 import os
 import shutil
+import stat
+import tempfile
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
@@ -29,8 +33,7 @@ def check_uploads(paths: Sequence[Path], limits: UploadsConfig) -> None:
     for path in paths:
         try:
             if not path.is_file():
-                reason = "is a folder" if path.is_dir() else "does not exist"
-                problems.append(f"{path}: {reason}")
+                problems.append(f"{path}: {_what_else(path)}")
                 continue
             with path.open("rb"):
                 size = path.stat().st_size
@@ -64,12 +67,7 @@ def copy_uploads(paths: Sequence[Path], folder: Path) -> list[str]:
         folder.mkdir(parents=True, exist_ok=True)
         for path in paths:
             name = _free_name(folder, safe_name(path.name), path)
-            part = folder / f".{name}.part"
-            try:
-                shutil.copyfile(path, part)
-                os.replace(part, folder / name)
-            finally:
-                part.unlink(missing_ok=True)
+            _place(path, folder, name)
             names.append(name)
     except OSError as error:
         raise StorageError(
@@ -77,6 +75,25 @@ def copy_uploads(paths: Sequence[Path], folder: Path) -> list[str]:
             cure="Free space or choose another DEER_FLOW_HOME.",
         ) from error
     return names
+
+
+def _place(path: Path, folder: Path, name: str) -> None:
+    """Copy by way of a new file: the agent writes this folder too, and may have left a link."""
+    handle, part = tempfile.mkstemp(prefix=".upload-", dir=folder)
+    try:
+        with open(handle, "wb") as target, path.open("rb") as source:
+            shutil.copyfileobj(source, target)
+        os.chmod(part, 0o644)
+        os.replace(part, folder / name)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(part)
+
+
+def _what_else(path: Path) -> str:
+    if path.is_dir():
+        return "is a folder"
+    return "is no regular file" if path.exists() else "does not exist"
 
 
 def safe_name(name: str) -> str:
@@ -96,11 +113,15 @@ def _free_name(folder: Path, name: str, source: Path) -> str:
     if not stem:
         stem, dot, suffix = name, "", ""
     candidate, number = name, 1
-    while (folder / candidate).exists() and not _same(folder / candidate, source):
+    while os.path.lexists(folder / candidate) and not _same(folder / candidate, source):
         number += 1
         candidate = f"{stem}-{number}{dot}{suffix}"
     return candidate
 
 
-def _same(one: Path, other: Path) -> bool:
-    return one.stat().st_size == other.stat().st_size and one.read_bytes() == other.read_bytes()
+def _same(placed: Path, source: Path) -> bool:
+    """Whether a file in the folder holds the bytes of the source; links and pipes never do."""
+    facts = placed.lstat()
+    if not stat.S_ISREG(facts.st_mode) or facts.st_size != source.stat().st_size:
+        return False
+    return filecmp.cmp(placed, source, shallow=False)
