@@ -24,7 +24,7 @@ from langchain_core.messages import (
 )
 
 from deerflow.agent.prompt import PromptFacts, apply_prompt_template
-from deerflow.errors import ModelError, ModelRequestError, NotFoundError
+from deerflow.errors import ModelError, NotFoundError, UsageError
 from deerflow.models.engine import Engine
 from deerflow.models.gguf import SMOLLM2, bundled
 from deerflow.models.grammar import Tool, instructions
@@ -275,7 +275,7 @@ def test_keys_that_contradict(keys: dict[str, Any]) -> None:
 
 
 def test_there_is_no_sync_twin() -> None:
-    with pytest.raises(ModelRequestError, match="async only"):
+    with pytest.raises(UsageError, match="async only"):
         LocalChatModel().invoke("hi")
 
 

@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
+from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage, ToolCall
 from langchain_core.messages.ai import UsageMetadata
 from langchain_core.messages.tool import ToolCallChunk
@@ -21,8 +21,8 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr, model_validator
 
-from deerflow.errors import ModelRequestError
 from deerflow.models import gguf, hub
+from deerflow.models.async_only import AsyncChatModel
 from deerflow.models.engine import Emit, Engine, ModelKey, Session, physical_cores
 from deerflow.models.grammar import Tool
 from deerflow.models.protocol import delta_sink
@@ -32,7 +32,7 @@ SMALL_BYTES = 600_000_000
 """Files below this are treated as small models: about one billion parameters at 4 bits."""
 
 
-class LocalChatModel(BaseChatModel):
+class LocalChatModel(AsyncChatModel):
     """A GGUF model in this process.
 
     Which file: `path`, or `repo` + `file` (downloaded on first use), or the bundled SmolLM2 below
@@ -124,15 +124,6 @@ class LocalChatModel(BaseChatModel):
         bundle, found = gguf.SMOLLM2, gguf.bundled(self.home)
         await asyncio.to_thread(gguf.check, found, sha256=bundle.sha256, size=bundle.size)
         return found
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        raise ModelRequestError("LocalChatModel is async only.", cure="Use `await model.ainvoke`.")
 
     async def _agenerate(
         self,

@@ -10,10 +10,9 @@ from typing import Any, Self, cast
 from langchain_core.callbacks import (
     AsyncCallbackManager,
     AsyncCallbackManagerForLLMRun,
-    CallbackManagerForLLMRun,
 )
 from langchain_core.globals import get_llm_cache
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models import LanguageModelInput
 from langchain_core.language_models.base import LangSmithParams
 from langchain_core.messages import AIMessage, AIMessageChunk, BaseMessage
 from langchain_core.outputs import ChatGeneration, ChatGenerationChunk, ChatResult
@@ -21,7 +20,7 @@ from langchain_core.runnables import Runnable, RunnableConfig, ensure_config
 from langchain_core.tools import BaseTool
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
-from deerflow.errors import UsageError
+from deerflow.models.async_only import AsyncChatModel
 from deerflow.models.pool import SessionPool
 from deerflow.models.private import REASONING
 from deerflow.models.reply import ReplyBuilder
@@ -64,7 +63,7 @@ _streamed: ContextVar[list[ReplyBuilder] | None] = ContextVar("deerflow_streamed
 half-written arguments and parts malformed calls from the others."""
 
 
-class OpenAIChatModel(BaseChatModel):
+class OpenAIChatModel(AsyncChatModel):
     """A LangChain chat model over one shared HTTP session per event loop.
 
     `ainvoke` builds one AIMessage straight from the stream and hands text to
@@ -236,15 +235,6 @@ class OpenAIChatModel(BaseChatModel):
             async for _ in reads:
                 pass
         return reply.message()
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        raise UsageError("This model is async only.", cure="Use ainvoke or astream.")
 
     async def _agenerate(
         self,

@@ -12,9 +12,8 @@ from typing import Any, Literal, NamedTuple, cast
 
 from langchain_core.callbacks import (
     AsyncCallbackManagerForLLMRun,
-    CallbackManagerForLLMRun,
 )
-from langchain_core.language_models import BaseChatModel, LanguageModelInput
+from langchain_core.language_models import LanguageModelInput
 from langchain_core.messages import (
     AIMessage,
     AIMessageChunk,
@@ -31,7 +30,8 @@ from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 from pydantic import Field, PrivateAttr
 
-from deerflow.errors import ModelRequestError, ScriptError
+from deerflow.errors import ScriptError
+from deerflow.models.async_only import AsyncChatModel
 from deerflow.models.protocol import delta_sink
 from deerflow.models.script import (
     DEFAULT_STORY,
@@ -58,7 +58,7 @@ class Request(NamedTuple):
         return [str(tool.get("function", tool).get("name", "")) for tool in self.tools]
 
 
-class ScriptedChatModel(BaseChatModel):
+class ScriptedChatModel(AsyncChatModel):
     """Plays back `script` turn by turn; see `deerflow.models.script.Turn` for the keys of a turn.
 
     A script is a list of turns, or a mapping name → turns; there the newest human message that says
@@ -130,19 +130,6 @@ class ScriptedChatModel(BaseChatModel):
         if tool_choice is not None:
             kwargs["tool_choice"] = tool_choice
         return self.bind(tools=formatted, **kwargs)
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        raise ModelRequestError(
-            "ScriptedChatModel is async only.",
-            model=self.model,
-            cure="Use `await model.ainvoke`.",
-        )
 
     async def _agenerate(
         self,

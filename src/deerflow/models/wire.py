@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Any, cast
 
-from langchain_core.callbacks import AsyncCallbackManagerForLLMRun, CallbackManagerForLLMRun
+from langchain_core.callbacks import AsyncCallbackManagerForLLMRun
 from langchain_core.language_models import BaseChatModel, LanguageModelInput
 from langchain_core.messages import (
     AIMessage,
@@ -23,6 +23,7 @@ from langchain_core.tools import BaseTool
 from pydantic import PrivateAttr
 
 from deerflow.errors import ModelUnavailableError, UsageError
+from deerflow.models.async_only import AsyncChatModel
 from deerflow.models.failures import Translated
 from deerflow.models.private import REASONING
 from deerflow.models.protocol import DeltaSink, ModelSpec, delta_sink
@@ -113,7 +114,7 @@ class Exchange(Runnable[LanguageModelInput, AIMessage]):
         return add_ai_message_chunks(chunks[0], *chunks[1:])
 
 
-class WireModel(BaseChatModel):
+class WireModel(AsyncChatModel):
     """A configured model as the kernel sees it; `Catalog.get` returns it.
 
     Attributes:
@@ -201,15 +202,6 @@ class WireModel(BaseChatModel):
     @property
     def _exchange_now(self) -> Exchange:
         return self._plain or self._exchange(self.inner)
-
-    def _generate(
-        self,
-        messages: list[BaseMessage],
-        stop: list[str] | None = None,
-        run_manager: CallbackManagerForLLMRun | None = None,
-        **kwargs: Any,
-    ) -> ChatResult:
-        raise UsageError("Models are async only.", cure="Use ainvoke or astream.")
 
     async def _agenerate(
         self,
