@@ -25,7 +25,10 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         "--soak", action="store_true", default=False, help="Run the long form of scaled tests."
     )
     parser.addoption(
-        "--golden", action="store_true", default=False, help="Rewrite the golden files."
+        "--golden",
+        action="store_true",
+        default=False,
+        help="Rewrite the golden files; other tests do not run.",
     )
 
 
@@ -37,6 +40,8 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--golden"):
+        items[:] = [item for item in items if "golden" in getattr(item, "fixturenames", ())]
     if config.getoption("--soak"):
         return
     skip = pytest.mark.skip(reason="long form only; run with --soak")

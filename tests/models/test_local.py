@@ -76,7 +76,7 @@ async def test_a_task_becomes_a_file_and_an_answer(model: LocalChatModel) -> Non
     history += [reply, ToolMessage("Wrote 9 lines.", tool_call_id=call["id"], name="write_file")]
     last = await model.bind_tools([WRITE], deliverables=[]).ainvoke(history)
     assert last.tool_calls == []
-    assert NOTE in last.text
+    assert last.text.startswith("The file is ready: ")
 
 
 async def test_the_same_request_gives_the_same_words(model: LocalChatModel) -> None:
@@ -331,3 +331,11 @@ async def test_an_engine_starts_anew_after_close(home: Path) -> None:
         assert Own.engine.loads == expected
         Own.engine.close()
     assert SMOLLM2.title in str(model.model)
+
+
+async def test_without_llama_cpp_it_says_so_before_a_file_is_looked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "xllamacpp", None)
+    with pytest.raises(ModelError, match="uv pip install xllamacpp"):
+        await LocalChatModel(home=tmp_path).prepare()

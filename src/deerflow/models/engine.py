@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import atexit
 import importlib
+import importlib.util
 import os
 import secrets
 import shutil
@@ -35,6 +36,7 @@ QUEUE_BEAT = 10.0
 """Seconds between two signs of life of a call that waits for its turn."""
 PROMPT_CACHE_MIB = 64
 """Memory for prefixes of earlier prompts; a 135M model needs 23 kB per token."""
+_LLAMA = "xllamacpp"
 
 
 class Stopped(Exception):
@@ -241,13 +243,23 @@ async def _wait(future: Future[T], started: threading.Event, emit: Emit) -> T:
         waiting.cancel()
 
 
+def check_installed() -> None:
+    """Raise ModelError when the package that holds llama.cpp is not here; loads nothing."""
+    if importlib.util.find_spec(_LLAMA) is None:
+        raise ModelError(
+            f"The embedded model needs the package {_LLAMA}.",
+            cure=f"Install it beside deerflow (uv pip install {_LLAMA}), or configure another one.",
+        )
+
+
 def _load(key: ModelKey) -> Any:
+    check_installed()
     try:
-        llama = importlib.import_module("xllamacpp")
+        llama = importlib.import_module(_LLAMA)
     except ImportError as error:
         raise ModelError(
-            "The embedded model needs the package xllamacpp.",
-            cure="Install the extra `embedded`, or configure another model.",
+            f"The package {_LLAMA} is here but does not start on this machine.",
+            cure="Configure another model.",
         ) from error
     params = llama.CommonParams()
     params.model.path = str(key.path)

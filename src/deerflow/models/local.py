@@ -23,7 +23,7 @@ from pydantic import Field, PrivateAttr, model_validator
 
 from deerflow.models import gguf, hub
 from deerflow.models.async_only import AsyncChatModel
-from deerflow.models.engine import Emit, Engine, ModelKey, Session, physical_cores
+from deerflow.models.engine import Emit, Engine, ModelKey, Session, check_installed, physical_cores
 from deerflow.models.grammar import Tool
 from deerflow.models.protocol import delta_sink
 from deerflow.models.turns import Ask, Limits, Reply, Turn
@@ -111,8 +111,9 @@ class LocalChatModel(AsyncChatModel):
         """The model's file, fetched from the hub if need be, and checked.
 
         Raises:
-            ModelError: missing or damaged; whatever `hub.pull` raises.
+            ModelError: missing or damaged, or llama.cpp is; whatever `hub.pull` raises.
         """
+        check_installed()
         if self.path is not None:
             await asyncio.to_thread(gguf.check, self.path)
             return self.path
