@@ -50,7 +50,13 @@ class Bench:
             message = ToolMessage("kept", tool_call_id=runtime.tool_call_id or "", name="keep")
             return Command(update={"artifacts": [path], "messages": [message]})
 
-        return [add, keep]
+        @tool(response_format="content_and_artifact")
+        async def frame() -> tuple[str, Any]:
+            """Give text and something that no store takes."""
+            self.effects.append("frame")
+            return "three rows", {"handle": object()}
+
+        return [add, keep, frame]
 
     async def context(self, run_id: str = "r1", **facts: Any) -> RunContext:
         thread = await self.storage.threads.ensure("u", "t")
@@ -301,6 +307,15 @@ async def test_third_party_middleware_stands_nearer_to_model_and_tools() -> None
     await bench.run(graph, await bench.context())
     assert seen.index("x.model 1") < seen.index("foreign.model") < seen.index("x.after")
     assert seen.index("x.tool") < seen.index("foreign.tool")
+
+
+async def test_an_artifact_that_cannot_be_stored_does_not_cost_the_result() -> None:
+    bench = Bench()
+    graph = bench.graph([calls(("frame", {})), {"text": "done"}])
+    state = await bench.run(graph, await bench.context())
+    result = state["messages"][2]
+    assert (result.content, result.status, result.artifact) == ("three rows", "success", None)
+    assert bench.effects == ["frame"]
 
 
 async def test_events_of_langchain_work_too() -> None:

@@ -115,8 +115,28 @@ async def test_a_timeout_has_a_cure() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [GraphInterrupt(()), asyncio.CancelledError(), ThreadGoneError("gone"), KeyboardInterrupt()],
+    [GraphInterrupt(()), ThreadGoneError("gone"), KeyboardInterrupt()],
 )
 async def test_what_must_end_or_pause_the_run_passes(error: BaseException) -> None:
     with pytest.raises(type(error)):
         await failing(error)
+
+
+@pytest.mark.parametrize("error", [asyncio.CancelledError(), SystemExit(3)])
+async def test_a_tool_that_ends_itself_ends_neither_run_nor_server(error: BaseException) -> None:
+    assert "grep ended itself without a result" in await failing(error)
+
+
+async def test_a_run_that_is_cancelled_stays_cancelled() -> None:
+    run = run_context()
+    begun = asyncio.Event()
+
+    async def effect() -> None:
+        begun.set()
+        await asyncio.Event().wait()
+
+    going = asyncio.ensure_future(call_tool([ROW], run, request(tool("grep"), run), effect))
+    await begun.wait()
+    going.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await going

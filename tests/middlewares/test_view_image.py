@@ -3,10 +3,14 @@
 import base64
 from typing import Any
 
+import pytest
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
 from deerflow.agent.context import RunContext
-from deerflow.middlewares.view_image import SENT, ViewImageMiddleware
+from deerflow.agent.hooks import ModelCall, ModelReply
+from deerflow.errors import ModelRequestError
+from deerflow.middlewares.view_image import REFUSED, SENT, ViewImageMiddleware
+from deerflow.models.scripted import ScriptedChatModel
 from fakes.rows import calls, result, run_context, turn, user
 
 SEES = ViewImageMiddleware(vision=lambda _: True)
@@ -102,3 +106,48 @@ async def test_a_failed_view_and_another_users_image_show_nothing() -> None:
     assert images_in(sent) == []
     assert sent is not None
     assert sent[-1].content == [{"type": "text", "text": f"{PATH}: the image is no longer stored."}]
+
+
+async def test_an_image_that_the_provider_refuses_does_not_end_the_run() -> None:
+    run = run_context()
+    state = await viewed(run, PATH)
+    sent: list[list[AnyMessage]] = []
+
+    async def terminal(call: ModelCall) -> ModelReply:
+        sent.append(call.messages)
+        if any("broken" in image for image in images_in(call.messages)):
+            raise ModelRequestError("refused (400)", model="m")
+        return ModelReply(AIMessage("seen"))
+
+    async def ask() -> ModelReply:
+        messages = state["messages"]
+        call = ModelCall(ScriptedChatModel(), messages, None, [], {}, state, run, 1)
+        return await SEES.model(call, terminal)
+
+    await ask()
+    more = await viewed(run, PATH, "/mnt/user-data/outputs/broken.png")
+    state["messages"] = more["messages"]
+    state["viewed_images"] = more["viewed_images"]
+    for _ in range(2):  # the second time it is not even tried
+        assert (await ask()).message is not None
+    tried = [len(images_in(messages)) for messages in sent]
+    assert tried == [1, 2, 1, 1]
+    assert f"broken.png: {REFUSED}" in str(sent[-1][-1].content)
+
+
+async def test_a_refusal_that_no_new_image_explains_is_passed_on() -> None:
+    run = run_context()
+    state = await viewed(run, PATH)
+    asked: list[int] = []
+
+    async def terminal(call: ModelCall) -> ModelReply:
+        asked.append(len(images_in(call.messages)))
+        if len(asked) > 1:
+            raise ModelRequestError("no such model", model="m")
+        return ModelReply(AIMessage("seen"))
+
+    call = ModelCall(ScriptedChatModel(), state["messages"], None, [], {}, state, run, 1)
+    await SEES.model(call, terminal)
+    with pytest.raises(ModelRequestError):
+        await SEES.model(call, terminal)
+    assert asked == [1, 1]

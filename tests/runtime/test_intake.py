@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.config.schema import UploadsConfig
-from deerflow.errors import UsageError
+from deerflow.errors import StorageError, UsageError
 from deerflow.runtime.intake import check_uploads, copy_uploads, safe_name
 
 
@@ -37,6 +37,14 @@ def test_a_link_that_an_agent_left_is_not_followed(
     assert [path.read_text(encoding="utf-8") for path in placed] == ["from the user"]
     assert not placed[0].is_symlink()
     assert victim.read_text(encoding="utf-8") == "of the host"
+
+
+def test_a_link_in_the_place_of_the_folder_is_refused(source: Path, tmp_path: Path) -> None:
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "uploads").symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(StorageError, match="could not be stored"):
+        copy_uploads([source], tmp_path / "uploads")
+    assert not list((tmp_path / "elsewhere").iterdir())
 
 
 @pytest.mark.parametrize("text", ["", "from the user"])

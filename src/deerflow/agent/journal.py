@@ -132,8 +132,25 @@ class ToolJournal(Middleware):
         if not marks.get("idempotent"):
             await journal.tool_started(key, call["name"])
         result = await next_(request)
-        journal.tool_finished(key, call["name"], self._codec.dump(result))
+        journal.tool_finished(key, call["name"], self._dumped(result))
         return result
+
+    def _dumped(self, result: ToolResult) -> str:
+        """Text of a result; an artifact that cannot be stored (a frame, a handle) is let go."""
+        try:
+            return self._codec.dump(result)
+        except TypeError:
+            for message in _answers(result):
+                message.artifact = None
+            return self._codec.dump(result)
+
+
+def _answers(result: ToolResult) -> list[ToolMessage]:
+    if isinstance(result, ToolMessage):
+        return [result]
+    update = cast("dict[str, Any]", result.update or {})
+    messages = cast("list[Any]", update.get("messages", ()))
+    return [message for message in messages if isinstance(message, ToolMessage)]
 
 
 def _failure(call: ToolCall, content: Any) -> ToolMessage:

@@ -53,10 +53,22 @@ class ToolErrorHandlingMiddleware(Middleware):
                 return await next_(request)
         except (GraphBubbleUp, ThreadGoneError):
             raise
+        except asyncio.CancelledError:
+            task = asyncio.current_task()
+            if task is None or task.cancelling():
+                raise
+            return refusal(request, f"Error: {_ended(request)}")  # the tool's own task, not ours
+        except SystemExit:  # a program's main() used as a tool: it must not end the server
+            return refusal(request, f"Error: {_ended(request)}")
         except Exception as error:
             if is_invalid_resume(error):
                 raise  # the answer to an interrupt did not fit; the model cannot cure that
             return refusal(request, f"Error: {explained(error, request, run)}")
+
+
+def _ended(request: ToolCallRequest) -> str:
+    name = request.tool_call["name"]
+    return f"{name} ended itself without a result. Change the arguments or take another way."
 
 
 def explained(error: Exception, request: ToolCallRequest, run: RunContext) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import filecmp
 import os
 import shutil
@@ -65,6 +66,8 @@ def copy_uploads(paths: Sequence[Path], folder: Path) -> list[str]:
     names: list[str] = []
     try:
         folder.mkdir(parents=True, exist_ok=True)
+        if folder.is_symlink():  # without isolation an agent can put one in the folder's place
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
         for path in paths:
             name = _free_name(folder, safe_name(path.name), path)
             _place(path, folder, name)

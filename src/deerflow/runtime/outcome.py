@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -77,13 +78,18 @@ def outcome_of(messages: Sequence[AnyMessage], outputs: Path, expect: Sequence[s
 def scan_outputs(outputs: Path) -> dict[str, tuple[int, int]]:
     """Regular files below outputs: name → (size, mtime in ns); no links, no hidden files."""
     found: dict[str, tuple[int, int]] = {}
+    if outputs.is_symlink():  # without isolation an agent can put one in the folder's place
+        return found
     for folder, folders, names in os.walk(outputs):
         folders[:] = [name for name in folders if not name.startswith(".")]
         for name in names:
             path = Path(folder, name)
-            if name.startswith(".") or path.is_symlink() or not path.is_file():
+            try:
+                facts = path.lstat()
+            except OSError:  # a process of the sandbox took it away meanwhile
                 continue
-            facts = path.stat()
+            if name.startswith(".") or not stat.S_ISREG(facts.st_mode):
+                continue
             found[path.relative_to(outputs).as_posix()] = (facts.st_size, facts.st_mtime_ns)
     return found
 
