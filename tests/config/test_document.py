@@ -74,3 +74,7 @@ def test_extremes_are_problems_and_not_crashes() -> None:
     [(_, message)] = problems(f"b0: &b0 [1]\n{layers}")
     assert "aliases included" in message
     assert problems("a: " + "[" * 5000 + "]" * 5000) == [(1, "broken YAML: nested too deeply")]
+
+
+def test_json_escapes_of_one_character_are_joined() -> None:
+    assert read_document(r'a: "\ud83e\udd8c \ud83e"').data == {"a": "🦌 \ufffd"}

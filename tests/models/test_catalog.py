@@ -223,6 +223,12 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"model": "nowhere:m"}, "nowhere"),
     ({"model": "groq:m"}, "uv pip install langchain-groq"),
     ({"model": "openai:m", "temperature": "warm"}, r"models\.main\.temperature"),
+    ({"model": "m", "base_url": "http://127.0.0.1:99999/v1"}, r"main\.base_url: is no address"),
+    ({"model": "m", "base_url": "http://[::1/v1"}, r"main\.base_url: is no address"),
+    ({"model": "m", "base_url": "localhost:8000"}, "must begin with http"),
+    ({"model": "m", "base_url": "http://"}, "name a host"),
+    ({"model": "m", "base_url": "http://a b/v1"}, "name a host"),
+    ({"model": "m", "base_url": "http://u:p@h/v1", "api_key": "k"}, "beside `api_key`"),
 ]
 
 

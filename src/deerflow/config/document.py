@@ -161,7 +161,11 @@ class _Walk:
                 return None
         if tag not in _TEXT:
             self._problem(node, path, f"tag {node.tag} is not supported")
-        return str(node.value)
+        text = str(node.value)
+        if text.isascii():
+            return text
+        # JSON text writes 🦌 as two escapes, which YAML leaves apart
+        return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
     def _problem(self, node: Node, path: Path, message: str) -> None:
         self._document.problems.append((_line(node), path, message))

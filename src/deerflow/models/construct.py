@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
 from typing import Any, cast
+from urllib.parse import urlsplit
 
 from langchain_core.language_models import BaseChatModel
 from pydantic import ValidationError
@@ -19,7 +20,14 @@ from deerflow.errors import ConfigError, DeerFlowError
 from deerflow.models.failures import safe
 from deerflow.models.openai import OpenAIChatModel
 from deerflow.models.pool import SessionPool
-from deerflow.models.providers import PROVIDERS, Provider, package_for, provider_of_url, proxy_for
+from deerflow.models.providers import (
+    PROVIDERS,
+    Provider,
+    address_problem,
+    package_for,
+    provider_of_url,
+    proxy_for,
+)
 
 LEAN = "deerflow.models.openai:OpenAIChatModel"
 _SPECIAL = {
@@ -57,6 +65,10 @@ def recipe(config: ModelConfig) -> Recipe:
         if value is not None:
             keys[key] = value
     url = next((str(keys[key]) for key in _URL_KEYS if keys.get(key)), "")
+    lean = not config.use or _is_lean(resolve(config.use, MODELS).use or "")
+    problem = address_problem(url, web=lean) if url else ""
+    if problem:
+        raise ConfigError([f"models.{config.name}.base_url: {problem}"])
     if "local" in (config.use, (config.model or "").partition(":")[0]):
         keys.setdefault("n_ctx", config.context_window or LOCAL_WINDOW)
     if config.use in _SPECIAL:
@@ -156,6 +168,10 @@ def construct(
 def _lean_keys(keys: dict[str, Any], around: Surroundings, name: str) -> dict[str, Any]:
     url = next((keys.pop(key) for key in _URL_KEYS if keys.get(key)), None)
     proxy = proxy_for(url, around.environ) if url else None
+    if url and "@" in urlsplit(str(url)).netloc and keys.get("api_key"):
+        raise ConfigError(
+            [f"models.{name}.base_url: holds a user name beside `api_key`; leave one of them away"]
+        )
     filled = {**keys, "label": name, "pool": around.pool}
     if url:
         filled["base_url"] = url

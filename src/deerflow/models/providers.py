@@ -63,6 +63,23 @@ def provider_of_url(url: str) -> str:
     return _HOSTS.get(host) or (f"{host}:{parts.port}" if parts.port else host)
 
 
+def address_problem(url: str, *, web: bool = True) -> str:
+    """What is wrong with an endpoint's address, "" when nothing; the address is not repeated.
+
+    Args:
+        url: as configured.
+        web: it must be one of http or https (clients of other classes may take bare hosts).
+    """
+    try:
+        parts = urlsplit(url)
+        named = bool(parts.hostname) and parts.port != 0
+    except ValueError as error:
+        return f"is no address ({error})"
+    if web and (parts.scheme not in ("http", "https") or not named or " " in parts.netloc):
+        return "must begin with http:// or https:// and name a host"
+    return ""
+
+
 def package_for(module: str) -> str:
     """What to install when `module` cannot be imported."""
     return module.partition(".")[0].replace("_", "-")
