@@ -11,7 +11,7 @@ from deerflow.errors import (
     ModelUnavailableError,
     RateLimitError,
 )
-from deerflow.models.breaker import Breaker
+from deerflow.models.breaker import BURST, Breaker
 
 
 class Clock:
@@ -32,6 +32,7 @@ def breaker(clock: Clock) -> Breaker:
 
 
 def fail(breaker: Breaker, error: ModelError) -> None:
+    breaker._clock.now += BURST  # type: ignore[attr-defined]
     with pytest.raises(type(error)), breaker.call():
         raise error
 
@@ -99,11 +100,31 @@ def test_late_failures_do_not_prolong_the_pause(breaker: Breaker, clock: Clock):
     under_way = [breaker.call() for _ in range(5)]
     for call in under_way:
         call.__enter__()
-    error = ModelUnavailableError("down")
+    error = ModelTimeoutError("silent")
     for call in under_way[:3]:
-        call.__exit__(ModelUnavailableError, error, None)
+        call.__exit__(ModelTimeoutError, error, None)
     clock.now += 50
     for call in under_way[3:]:
-        call.__exit__(ModelUnavailableError, error, None)
+        call.__exit__(ModelTimeoutError, error, None)
     clock.now += 11
     assert breaker.state == "half_open"
+
+
+def test_p20_failures_side_by_side_count_once_until_a_call_tries_later(breaker: Breaker):
+    calls = [breaker.call() for _ in range(30)]
+    for call in calls:
+        call.__enter__()
+    for call in calls:
+        error = ModelUnavailableError("hiccup")
+        assert not call.__exit__(type(error), error, None)
+    assert breaker.state == "closed"
+    fail(breaker, ModelUnavailableError("down"))
+    fail(breaker, ModelUnavailableError("down"))
+    assert breaker.state == "open"
+
+
+def test_p20_every_call_that_waited_in_vain_counts(breaker: Breaker):
+    for _ in range(3):
+        with pytest.raises(ModelTimeoutError), breaker.call():
+            raise ModelTimeoutError("silent")
+    assert breaker.state == "open"

@@ -1,7 +1,9 @@
 """Limits, retries and fall-over, with scripted models and a misbehaving endpoint."""
 
 import asyncio
+import itertools
 import random
+import time
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -50,9 +52,14 @@ class Waits:
 
 def resilience(waits: Waits, **call: Any) -> Resilience:
     breaker = call.pop("breaker", CircuitBreakerConfig())
-    models = call.pop("models", 2)
+    models, clock = call.pop("models", 2), call.pop("clock", time.monotonic)
     return Resilience(
-        LlmCallConfig(**call), breaker, models=models, sleep=waits, rng=random.Random(7)
+        LlmCallConfig(**call),
+        breaker,
+        models=models,
+        clock=clock,
+        sleep=waits,
+        rng=random.Random(7),
     )
 
 
@@ -245,7 +252,8 @@ async def test_an_error_that_is_no_model_trouble_passes():
 
 async def test_p20_the_breaker_is_shared_by_all_runs_and_skips_the_dead_model():
     waits = Waits()
-    guard = resilience(waits)
+    seconds = itertools.count()  # the next call comes a second later
+    guard = resilience(waits, clock=lambda: float(next(seconds)))
     attempt, made = scripts(m=[{"error": "server", "times": 99}], spare=[{"text": "x", "times": 9}])
     for _ in range(4):
         await guard.call(attempt, ["m", "spare"])

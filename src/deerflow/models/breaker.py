@@ -10,11 +10,17 @@ from typing import Literal
 
 from deerflow.errors import ModelError, ModelTimeoutError, ModelUnavailableError
 
+BURST = 0.5
+"""Seconds: calls that begin so soon after a counted failure met the same trouble, not a further
+one; else thirty runs side by side would end at a hiccup before one of them could try again."""
+
 BreakerState = Literal["closed", "open", "half_open"]
 
 
 class Breaker:
     """Opens after `threshold` failures in a row; after `recovery` seconds one call may try again.
+
+    Failures of calls that ran side by side count once (see BURST), but each that waited in vain.
 
     Only an endpoint that is down counts (ModelUnavailableError, ModelTimeoutError). A refusal of
     any kind proves that it lives, so a corrected key or a paid bill works at once.
@@ -39,6 +45,7 @@ class Breaker:
         self._recovery = recovery
         self._clock = clock
         self._failures = 0
+        self._counted_at = -math.inf
         self._opened_at: float | None = None
         self._trying = False
 
@@ -57,13 +64,16 @@ class Breaker:
             ModelUnavailableError: the model is paused, or its trial call is under way.
         """
         trial = self._admit()
+        begun = self._clock()
         try:
             yield
         except ModelError as error:
-            self._note(failed=isinstance(error, (ModelUnavailableError, ModelTimeoutError)))
+            down = isinstance(error, (ModelUnavailableError, ModelTimeoutError))
+            alone = trial or begun - self._counted_at >= BURST
+            self._note(failed=down, fresh=alone or isinstance(error, ModelTimeoutError))
             raise
         else:
-            self._note(failed=False)
+            self._note(failed=False, fresh=True)
         finally:
             if trial:
                 self._trying = False
@@ -85,12 +95,16 @@ class Breaker:
     def _pause(self) -> float:
         return (self._opened_at or 0.0) + self._recovery - self._clock()
 
-    def _note(self, *, failed: bool) -> None:
+    def _note(self, *, failed: bool, fresh: bool) -> None:
         if not failed:
             self._failures = 0
+            self._counted_at = -math.inf
             self._opened_at = None
             return
+        if not fresh:
+            return
         self._failures += 1
+        self._counted_at = self._clock()
         # Calls that were under way when it opened must not prolong the pause; a failed trial does.
         if self._failures >= self._threshold and self.state != "open":
             self._opened_at = self._clock()
