@@ -23,13 +23,13 @@ class P(Peer):
         self.schema = import_module("deerflow.config.schema")
         self.request = import_module("deerflow.runtime.request")
         self.wiring = import_module("deerflow.wiring")
-        self.tool = import_module("langchain_core.tools").tool
+        self.make_tool = import_module("langchain_core.tools").tool
 
     def versions(self):
         return {k: version(k) for k in ("deerflow", "langchain", "langchain-core", "langgraph")}
 
     async def build(self, base):
-        @self.tool
+        @self.make_tool
         async def bench_add(a: int, b: int) -> str:
             """Add two integers."""
             count_tool()
