@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,8 +29,10 @@ SLOW = [{"text": "word " * 400, "gap_ms": 100}]
 
 
 @pytest.fixture
-def desk(tmp_path: Path) -> Desk:
-    return Desk(tmp_path)
+def desk(tmp_path: Path) -> Iterator[Desk]:
+    desk = Desk(tmp_path)
+    yield desk
+    desk.close()
 
 
 def gapless(events: list[dict[str, Any]]) -> bool:
@@ -49,8 +53,8 @@ def wait_for(home: Path, name: str) -> str:
     """The content of a file that a command below home is about to write."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        for path in home.rglob(name):
-            if text := path.read_text().strip():
+        for folder, _, files in os.walk(home):  # unlike rglob, folders may go while it looks
+            if name in files and (text := Path(folder, name).read_text().strip()):
                 return text
         time.sleep(0.05)
     raise AssertionError(f"no file {name}")

@@ -11,7 +11,7 @@ import re
 import select
 import subprocess
 import sys
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -44,6 +44,7 @@ class Desk:
     """
 
     folder: Path
+    started: list[subprocess.Popen[str]] = field(default_factory=list)
 
     def write(self, script: Any, *, sandbox: str = "memory", **sections: Any) -> None:
         """Write config.yaml (JSON is YAML)."""
@@ -67,8 +68,8 @@ class Desk:
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     def start(self, *args: str, **env: str) -> subprocess.Popen[str]:
-        """Start `deerflow ARGS` with pipes."""
-        return subprocess.Popen(
+        """Start `deerflow ARGS` with pipes; `close` ends what a failed test leaves."""
+        process = subprocess.Popen(
             command(*args),
             cwd=self.folder,
             env=environment(**env),
@@ -78,6 +79,15 @@ class Desk:
             text=True,
             encoding="utf-8",
         )
+        self.started.append(process)
+        return process
+
+    def close(self) -> None:
+        """End the processes that still run, and with them their sandboxes."""
+        for process in self.started:
+            if process.poll() is None:
+                process.kill()
+                process.communicate()
 
     def tree(self) -> dict[str, str]:
         """Every path below the folder with the digest of its content."""

@@ -17,7 +17,7 @@ from fakes.sandboxes import EVERY, Bench, bench_or_skip, processes_of, until
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 WORKSPACE = "/mnt/user-data/workspace"
 _AGENTS = itertools.count()
-COUNT = "ps -o args= -u $(id -u) | grep -c '^sleep 30'"
+COUNT = "ps -o args= -u $(id -u) | grep -c '^sleep 94'"
 
 
 class Hand:
@@ -123,8 +123,8 @@ async def test_background_process_lives_on_and_prints_nowhere_else(run: Hand) ->
 
 
 async def test_time_out_ends_the_command_alone(run: Hand) -> None:
-    await run("cd /usr; export A=1; sleep 300 & echo $! > $HOME/early")
-    command = "setsid sleep 301 & (sleep 302 &) ; cd /; while :; do sleep 0.1; done"
+    await run("cd /usr; export A=1; sleep 940 & echo $! > $HOME/early")
+    command = "setsid sleep 941 & (sleep 942 &) ; cd /; while :; do sleep 0.1; done"
     result = await run(command, timeout=0.4)
     assert (result.exit_code, result.timed_out, result.limit) == (124, True, "time")
     check = "pwd; echo $A; kill -0 $(cat $HOME/early) && echo alive; "
@@ -157,9 +157,9 @@ async def test_forks_run_at_once_and_change_nothing(run: Hand) -> None:
 
 
 async def test_a_forks_time_out_spares_the_others(run: Hand) -> None:
-    await run("sleep 300 & rm -f done")
+    await run("sleep 940 & rm -f done")
     slow, good, _ = await asyncio.gather(
-        run("setsid sleep 301 & sleep 302", alone=False, timeout=0.4),
+        run("setsid sleep 941 & sleep 942", alone=False, timeout=0.4),
         run("until [ -e $HOME/done ]; do sleep 0.02; done; echo good", alone=False),
         _touch_after(run, "done"),
     )
@@ -180,8 +180,8 @@ async def test_a_fork_under_set_e(run: Hand) -> None:
 
 
 async def test_cancelled_command_is_gone(run: Hand) -> None:
-    await run("rm -f began; sleep 300 &")
-    task = asyncio.ensure_future(run("touch began; setsid sleep 301 & sleep 302"))
+    await run("rm -f began; sleep 940 &")
+    task = asyncio.ensure_future(run("touch began; setsid sleep 941 & sleep 942"))
     file = run.place.folders.workspace / "began"
     assert await until(file.exists)
     task.cancel()
@@ -328,8 +328,8 @@ async def test_missing_start_directory_falls_back_to_the_workspace(run: Hand) ->
 async def test_released_shell_leaves_nothing(tmp_path: Path, place: Bench) -> None:
     async with bench_or_skip(place.sandbox.level, tmp_path) as other:
         sandbox = other.sandbox
-        await sandbox.run("setsid sleep 300 & (sleep 301 &); nohup sleep 302 > /dev/null 2>&1 &")
-        running = asyncio.ensure_future(sandbox.run("sleep 303"))
+        await sandbox.run("setsid sleep 940 & (sleep 941 &); nohup sleep 942 > /dev/null 2>&1 &")
+        running = asyncio.ensure_future(sandbox.run("sleep 943"))
         assert await until(lambda: len(processes_of(sandbox)) > 3)
         await other.provider.release("one")
         assert processes_of(sandbox) == set()
