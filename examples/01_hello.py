@@ -14,7 +14,7 @@ async def main() -> None:
     async with open_harness(loaded, environ) as harness:
         handle = await harness.runs.start(RunRequest(task="How much is 6 times 7?"))
         result = await handle.result()
-    print(result.status, "-", result.answer)
+    print(result.status, "-", result.text)
 
 
 if __name__ == "__main__":

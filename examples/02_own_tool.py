@@ -42,7 +42,7 @@ async def main() -> None:
         async for event in handle.events():
             if event.type == "message" and event.payload["message"]["type"] == "tool":
                 print("tool:", event.payload["message"]["content"])
-        print((await handle.result()).answer)
+        print((await handle.result()).text)
 
 
 if __name__ == "__main__":

@@ -46,7 +46,7 @@ async def main() -> None:
     config = loaded.config.model_copy(update={"extensions": own})
     async with open_harness(dataclasses.replace(loaded, config=config), environ) as harness:
         handle = await harness.runs.start(RunRequest(task="Say a polite good morning."))
-        print((await handle.result()).answer)
+        print((await handle.result()).text)
 
     parts = (ThreadFolders(loaded.home), InMemoryStorage(), InMemoryProvider())
     run = RunContext("me", "t", "key", "run", *parts, model_name="scripted")

@@ -45,7 +45,7 @@ async def play(home: Path, script: str, task: str) -> tuple[RunResult, list[str]
 def test_a_busy_model_is_asked_again() -> None:
     with tempfile.TemporaryDirectory() as home:
         result, types = asyncio.run(play(Path(home), SCRIPT, "How much is 6 times 7?"))
-    assert result.answer == "The result is 42."
+    assert result.text == "The result is 42."
     assert types.count("tool_completed") == 1
     assert types.count("model_retry") == 1
 

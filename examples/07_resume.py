@@ -26,7 +26,7 @@ async def main() -> None:
         again = RunRequest(thread_id=stopped.thread_id, resume=True)
         handle = await harness.runs.start(again)
         result = await handle.result()
-        print("then:", result.status, "-", result.answer)
+        print("then:", result.status, "-", result.text)
         print("the same run:", result.run_id == stopped.run_id)
 
 

@@ -48,7 +48,7 @@ class P(Peer):
         harness = await self.stack.enter_async_context(
             self.wiring.open_harness(loaded, dict(os.environ), tools=[bench_add])
         )
-        await harness.agents("mock")
+        await harness.agents.graph("mock")
         return harness
 
     def conv(self, agent):
@@ -56,7 +56,7 @@ class P(Peer):
 
     async def run(self, agent, conv, prompt):
         handle = await agent.runs.start(self.request.RunRequest(task=prompt, thread_id=conv))
-        return (await handle.result()).answer
+        return (await handle.result()).text
 
     async def stream(self, agent, conv, prompt, on):
         handle = await agent.runs.start(self.request.RunRequest(task=prompt, thread_id=conv))

@@ -1,7 +1,8 @@
 """The events of a run: what is appended to the log that stream, history, UI and audit read.
 
 Source of the shapes: ARCHITECTURE.md, "the event log". Every event has a per-thread gapless `seq`,
-given at commit; payloads are JSON and hold no host path and no secret.
+given at commit; payloads are JSON and hold no host path and no secret. Events of a child carry
+its `task_id` beside the fields below.
 """
 
 from __future__ import annotations
@@ -24,6 +25,19 @@ EventType = Literal[
     "question",  # {question, options, context}: a clarification
     "guard",  # {rule, used, limit, message, detail?, action?}: a limit warned, refused or stopped
     "notice",  # {message}: something the user should see
+    "task_started",  # {task_id, tool_call_id, description, subagent_type, model}: a child begins
+    "task_running",  # {task_id, message}: a message of a child
+    "task_completed",  # {task_id, status, result, stop_reason, turns, usage}: with what it has
+    "task_failed",  # {task_id, status, result, stop_reason, turns, usage, error}: by an error
+    "task_timed_out",  # {task_id, status, result, stop_reason, turns, usage, error}: its clock
+    "task_cancelled",  # {task_id, status, result, stop_reason, turns, usage}: stopped from outside
+    "batch_progress",  # {batch_id, tool_call_id, done, failed, waiting, total}: items so far
+    "approval_requested",  # {approval_id, tool_call_id, tool, args, reason, default, expires_at}
+    "approval_decided",  # {approval_id, tool, status, by, note, edited}: once for each
+    "compacted",  # {upto, messages, tokens_before, tokens_after, manual}: a summary took over
+    "goal",  # {objective, status, continuation_count, max_continuations, reason, run_id}: changed
+    "skill",  # {name, by}: activated by the user or the model
+    "memory_queued",  # {entry_id}: the exchange waits for extraction
     "run_ended",  # {status, outcome, usage, error, artifacts, at}: always the last
 ]
 

@@ -15,7 +15,7 @@ from deerflow.agent.build import build_agent
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware
 from deerflow.config.load import load_config, read_environ
-from deerflow.lead import Graph, LeadAgents
+from deerflow.lead.graphs import Graph, LeadAgents
 from deerflow.runtime.request import LOCAL_USER
 from deerflow.sandbox.protocol import SandboxProvider
 from deerflow.storage.protocol import Storage

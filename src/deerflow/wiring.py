@@ -14,7 +14,10 @@ from langchain_core.tools import BaseTool
 from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import ModelConfig
 from deerflow.errors import StorageError
-from deerflow.lead import LeadAgents, LeadParts
+from deerflow.guardrails.protocol import GuardrailProvider
+from deerflow.lead.graphs import LeadAgents
+from deerflow.lead.parts import LeadParts
+from deerflow.memory.protocol import MemoryManager
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.catalog import ModelCatalog
 from deerflow.models.discover import discover
@@ -29,6 +32,7 @@ from deerflow.sandbox.inmemory import InMemoryProvider
 from deerflow.sandbox.local import LocalProvider
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.sandbox.python import describe, python_folder, read_manifest
+from deerflow.skills.protocol import SkillStore
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.open import database_file, open_storage
@@ -47,6 +51,8 @@ class Harness:
         catalog: the models.
         agents: compiled lead agents.
         runs: starts and finishes runs.
+        memory: what is remembered of users; None when memory is off.
+        skills: where skills are kept.
         found: one line that says which model was found when none was configured, else "".
     """
 
@@ -56,6 +62,8 @@ class Harness:
     catalog: Catalog
     agents: LeadAgents
     runs: Runs
+    memory: MemoryManager | None = None
+    skills: SkillStore | None = None
     found: str = ""
 
 
@@ -165,7 +173,17 @@ async def open_harness(
             if request.resume and not has_stores(loaded):
                 raise no_thread(request.thread_id)
         storage = await stack.enter_async_context(open_stores(loaded))
-        agents = LeadAgents(replace(parts, saver=storage.saver))
+        memory = make_memory(loaded, storage, catalog)
+        if memory is not None:
+            stack.push_async_callback(memory.close)
+        parts = replace(
+            parts,
+            saver=storage.saver,
+            memory=memory,
+            skills=make_skills(loaded),
+            guardrails=make_guardrails(loaded),
+        )
+        agents = LeadAgents(parts)
         runs = Runs(
             RunParts(
                 config=config,
@@ -179,7 +197,25 @@ async def open_harness(
         )
         stack.push_async_callback(runs.close)
         gc.freeze()  # what is here now stays: full collections that skip it save a run 10 % CPU
-        yield Harness(loaded, storage, provider, catalog, agents, runs, found)
+        yield Harness(loaded, storage, provider, catalog, agents, runs, memory, parts.skills, found)
+
+
+def make_memory(loaded: LoadedConfig, storage: Storage, catalog: Catalog) -> MemoryManager | None:
+    """The memory that `memory.manager_class` names; None when memory is off."""
+    del loaded, storage, catalog
+    return None
+
+
+def make_skills(loaded: LoadedConfig) -> SkillStore | None:
+    """The store of skills that `skills.use` names."""
+    del loaded
+    return None
+
+
+def make_guardrails(loaded: LoadedConfig) -> GuardrailProvider | None:
+    """The provider that `guardrails.provider` names; None when nobody decides."""
+    del loaded
+    return None
 
 
 async def delete_thread(loaded: LoadedConfig, user_id: str, thread_id: str) -> bool:

@@ -14,7 +14,7 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from deerflow.agent.prompt import PromptFacts, apply_prompt_template
 from deerflow.config.schema import AppConfig
-from deerflow.lead import COMPACT_TOOLS
+from deerflow.lead.graphs import COMPACT_TOOLS
 from deerflow.models.grammar import Tool, instructions
 from deerflow.runtime.request import RunRequest
 from deerflow.tools.registry import builtin_tools

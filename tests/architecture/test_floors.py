@@ -24,6 +24,7 @@ LANGCHAIN = (
     "deerflow.plugins",
     "deerflow.wiring",
     "deerflow.factory",
+    "deerflow.client",
 )
 PLACES = {
     "langchain": LANGCHAIN,
@@ -37,7 +38,7 @@ PLACES = {
     "dbos": ("deerflow.runtime.engine",),
     "fastapi": ("deerflow.gateway",),
     "starlette": ("deerflow.gateway",),
-    "sqlalchemy": ("deerflow.storage",),
+    "sqlalchemy": ("deerflow.storage", "deerflow.memory.deermem.sql"),
     "alembic": ("deerflow.storage",),
     "docker": ("deerflow.sandbox.docker",),
     "kubernetes": ("deerflow.sandbox.kubernetes",),
@@ -75,10 +76,10 @@ def test_libraries_stay_in_their_places() -> None:
     assert wrong == []
 
 
-IMPLEMENTATIONS = ("sandbox", "storage")
+IMPLEMENTATIONS = ("sandbox", "storage", "memory", "guardrails", "skills")
 """Packages whose real parts are named by wiring alone."""
 
-WORDS = {"protocol", "paths", "owner"}
+WORDS = {"protocol", "paths", "owner", "approvals"}
 """Their modules that anyone above may import: contracts and plain rules."""
 
 MAY_NAME = ("deerflow.wiring", "deerflow.cli.doctor", "deerflow.cli.sandbox")

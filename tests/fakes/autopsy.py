@@ -51,7 +51,7 @@ async def messages_of(harness: Harness, thread_id: str) -> tuple[list[Any], dict
     """Stored messages and the whole state of a thread."""
     thread = await harness.storage.threads.get("local", thread_id)
     assert thread is not None
-    graph = await harness.agents("scripted")
+    graph = await harness.agents.graph("scripted")
     state = await graph.aget_state({"configurable": {"thread_id": thread.thread_key}})
     return list(state.values.get("messages", ())), dict(state.values)
 

@@ -273,7 +273,7 @@ async def _one(harness: Harness, world: World, thread: str) -> None:
     except DeerFlowError as error:
         world.write("ends", thread=thread, status="refused", answer=error.code)
         return
-    world.write("ends", thread=thread, status=result.status, answer=result.answer)
+    world.write("ends", thread=thread, status=result.status, answer=result.text)
 
 
 class Child:

@@ -1,6 +1,7 @@
 """THE LIST: complete, true to the classes, and a swap test per row."""
 
 import base64
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -52,7 +53,7 @@ from fakes.rows import (
 )
 from fakes.swaps import Asks, BrokenJournal, damaged, errors, looping, loops
 
-SHIPPED = [1, 2, 3, 4, 5, 7, 9, 10, 14, 15, 16, 17, 19, 20, 21, 22, 23, 24, 26]
+SHIPPED = list(range(1, 27))
 
 
 def hooks_of(row: type[Middleware]) -> tuple[str, ...]:
@@ -80,13 +81,16 @@ def test_a_class_and_its_file_have_the_same_words() -> None:
 def test_every_row_has_a_reason_and_a_swap_test_here() -> None:
     names = [row.test for row in THE_LIST]
     assert len(set(names)) == len(names)
-    assert [name for name in names if name not in globals()] == []
+    files = Path(__file__).parent.glob("test_order*.py")
+    text = "\n".join(file.read_text() for file in files)
+    written = set(re.findall(r"^async def (\w+)", text, re.MULTILINE))
+    assert [name for name in names if name not in written] == []
     assert all(row.reason.endswith(".") for row in THE_LIST)
 
 
 def test_children_go_without_what_speaks_to_the_user() -> None:
     left_out = {row.number for row in rows_for("lead")} - {row.number for row in rows_for("child")}
-    assert left_out == {2, 9, 24, 26}
+    assert left_out == {2, 9, 13, 24, 25, 26}
 
 
 def test_the_table_of_the_docs_has_a_line_per_row() -> None:

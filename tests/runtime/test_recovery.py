@@ -17,7 +17,7 @@ from fakes.harness import scripted_harness
 async def history(harness: Harness, thread_id: str) -> list[Any]:
     thread = await harness.storage.threads.get("local", thread_id)
     assert thread is not None
-    graph = await harness.agents("scripted")
+    graph = await harness.agents.graph("scripted")
     state = await graph.aget_state({"configurable": {"thread_id": thread.thread_key}})
     return list(state.values["messages"])
 
@@ -52,7 +52,7 @@ async def test_a_new_message_keeps_the_results_of_a_stopped_turn(tmp_path: Path)
         handle.cancel()
         assert (await handle.result()).status == "cancelled"
         again = await harness.runs.start(RunRequest(task="Go on", thread_id="t"))
-        assert (await again.result()).answer == "Fine."
+        assert (await again.result()).text == "Fine."
         messages = await history(harness, "t")
     assert [m.type for m in messages] == ["human", "ai", "tool", "tool", "human", "ai"]
     assert [m.tool_call_id for m in messages[2:4]] == [c["id"] for c in messages[1].tool_calls]
@@ -85,7 +85,7 @@ async def test_text_of_a_cut_reply_is_void_after_a_resume(tmp_path: Path) -> Non
         await handle.result()
         assert await harness.storage.deltas.read(handle.run_id, cut)
         resumed = await harness.runs.start(RunRequest(thread_id="t", resume=True))
-        assert (await resumed.result()).answer == "Whole."
+        assert (await resumed.result()).text == "Whole."
         thread = await harness.storage.threads.get("local", "t")
         assert thread is not None
         events = await harness.storage.events.read(thread.thread_key)

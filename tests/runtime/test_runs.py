@@ -32,7 +32,7 @@ async def test_an_answer(tmp_path: Path) -> None:
         result = await finish(harness, task="What is 2 + 2?")
         events = await log(harness, result.thread_id)
     assert (result.status, result.outcome and result.outcome.kind) == ("success", "answered")
-    assert result.answer == "Four."
+    assert result.text == "Four."
     assert [e.seq for e in events] == list(range(1, len(events) + 1))
     assert (events[0].type, events[-1].type) == ("run_started", "run_ended")
     assert events[-1].payload["status"] == "success"
@@ -66,7 +66,7 @@ async def test_deltas_come_before_the_message(tmp_path: Path) -> None:
                 text += delta.text
                 if text == "one two three":
                     break
-        assert (await handle.result()).answer == "one two three"
+        assert (await handle.result()).text == "one two three"
 
 
 async def test_a_question_waits_for_a_human(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ async def test_a_question_waits_for_a_human(tmp_path: Path) -> None:
         assert result.outcome.detail["question"]["question"] == "Which one?"
         assert result.status == "success"
         again = await finish(harness, task="b", thread_id="t")
-        assert again.answer == "Took b."
+        assert again.text == "Took b."
 
 
 async def test_limit_reached(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ async def test_p18_deliverable_missing_then_reminded(tmp_path: Path) -> None:
     assert result.outcome is not None
     assert result.outcome.kind == "deliverable_missing"
     assert result.outcome.detail["missing"] == ["/mnt/user-data/outputs/report.md"]
-    assert result.answer == "Really."
+    assert result.text == "Really."
 
 
 @pytest.mark.parametrize("text", ["", " \n"])
@@ -109,7 +109,7 @@ async def test_p18_an_empty_answer_is_tried_once_more_and_told(tmp_path: Path, t
         result = await finish(harness, task="Say something")
     assert result.outcome is not None
     assert result.outcome.kind == "empty"
-    assert result.answer
+    assert result.text
 
 
 async def test_a_failing_model_ends_the_run_and_leaves_the_thread_usable(tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ async def test_a_failing_model_ends_the_run_and_leaves_the_thread_usable(tmp_pat
         assert result.error is not None
         assert result.error["code"] == "model_auth"
         again = await finish(harness, task="Again", thread_id="t")
-    assert again.answer == "Back."
+    assert again.text == "Back."
 
 
 async def test_uploads_are_there_and_partial_files_are_not(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ async def test_cancel_saves_and_resume_goes_on(tmp_path: Path, gate: asyncio.Eve
         result = await handle.result()
         assert result.status == "cancelled"
         resumed = await finish(harness, thread_id="t", resume=True)
-        assert resumed.answer == "done"
+        assert resumed.text == "done"
         assert resumed.run_id == result.run_id
         events = await log(harness, "t")
     assert effects == ["started"]
@@ -210,7 +210,7 @@ async def test_a_new_message_after_a_cancel_finds_a_legal_thread(
         handle.cancel()
         await handle.result()
         result = await finish(harness, task="Go on", thread_id="t")
-    assert result.answer == "done"
+    assert result.text == "done"
 
 
 async def test_one_run_per_thread(tmp_path: Path, gate: asyncio.Event) -> None:
@@ -221,7 +221,7 @@ async def test_one_run_per_thread(tmp_path: Path, gate: asyncio.Event) -> None:
         with pytest.raises(ConflictError):
             await harness.runs.delete_thread("local", "t")
         gate.set()
-        assert (await handle.result()).answer == "done"
+        assert (await handle.result()).text == "done"
 
 
 async def test_closing_the_harness_ends_its_runs(tmp_path: Path, gate: asyncio.Event) -> None:

@@ -33,6 +33,6 @@ async def test_a_stop_that_comes_while_the_end_is_written_changes_nothing(tmp_pa
         handles.append(await Runs(parts).start(RunRequest(task="What is 2 + 2?")))
         result = await handles[0].result()
         events = [event async for event in handles[0].events()]
-    assert (result.status, result.answer) == ("success", "Four.")
+    assert (result.status, result.text) == ("success", "Four.")
     ends = [event.payload["status"] for event in events if event.type == "run_ended"]
     assert ends == ["success"]

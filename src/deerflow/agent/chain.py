@@ -228,7 +228,7 @@ async def _call_model(
         nonlocal offset
         if outer is not None:
             outer(kind, text)
-        if kind == "text":
+        if kind == "text" and run.parent is None:
             run.storage.deltas.append(run.thread_key, Delta(run.run_id, message_id, offset, text))
             offset += len(text)
 

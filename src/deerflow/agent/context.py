@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from deerflow.sandbox.protocol import Sandbox, SandboxProvider, ThreadFolders
@@ -12,6 +12,9 @@ INPUT = "in-"
 """Prefix of the id of the human message that starts a run; the run's id follows."""
 
 Audience = Literal["lead", "child"]
+
+LEAD_ONLY = frozenset({"model_started", "model_completed", "tool_started", "tool_completed"})
+"""Events that a child does not write: its messages tell the same."""
 
 
 @dataclass(slots=True)
@@ -41,6 +44,9 @@ class RunContext:
         bash_calls: tool_call_id → number of shell calls in its turn.
         logged: message id → the message as the log has it (filled on resume).
         completed: message and call ids whose `…_completed` event is in the log (filled on resume).
+        agent_name: custom agent that leads this run, "" for the built-in one.
+        delegate: whether the lead may hand work to children.
+        parent: the run that this child works for; None for a lead.
     """
 
     user_id: str
@@ -65,7 +71,41 @@ class RunContext:
     bash_calls: dict[str, int] = field(default_factory=dict[str, int])
     logged: dict[str, dict[str, Any]] = field(default_factory=dict[str, dict[str, Any]])
     completed: set[str] = field(default_factory=set[str])
+    agent_name: str = ""
+    delegate: bool = True
+    parent: RunContext | None = None
     _sandbox: Sandbox | None = None
+
+    @property
+    def root(self) -> RunContext:
+        """The lead's context: budgets and meters are kept in its scratch."""
+        return self if self.parent is None else self.parent.root
+
+    def child(self, agent: str, model_name: str, max_turns: int) -> RunContext:
+        """Context of a child: same thread, run and files; own rows, cursors and turns.
+
+        Args:
+            agent: namespace in journal keys and events; unique per call and the same after a kill.
+            model_name: configured name.
+            max_turns: model turns that it may take.
+        """
+        return replace(
+            self,
+            agent=agent,
+            audience="child",
+            model_name=model_name,
+            max_turns=max_turns,
+            expect=(),
+            plan=False,
+            delegate=False,
+            turn=0,
+            cwd="",
+            title="",
+            scratch={},
+            bash_calls={},
+            parent=self,
+            _sandbox=None,
+        )
 
     @property
     def namespace(self) -> str:
@@ -93,7 +133,17 @@ class RunContext:
         return self.bash_calls.get(tool_call_id, 1) <= 1
 
     def emit(self, type: str, payload: dict[str, Any]) -> None:
-        """Queue an event of this run, in order; it becomes durable with the step."""
+        """Queue an event of this run, in order; it becomes durable with the step.
+
+        A child's messages become `task_running` events, and all its events name it in `task_id`;
+        what only a lead's reader follows (begun and finished turns and calls) is left out.
+        """
+        if self.parent is not None:
+            if type in LEAD_ONLY:
+                return
+            if type == "message":
+                type = "task_running"
+            payload = {"task_id": self.agent, **payload}
         self.storage.events.append(self.thread_key, self.run_id, type, payload)
 
     async def put_blob(self, data: bytes, media_type: str) -> str:

@@ -38,6 +38,18 @@ Answer in the language of the user. Be direct: result first, then what matters f
 files that you delivered. Use Markdown only where it helps. Never invent sources, numbers or file \
 contents."""
 
+_DELEGATE = """\
+## Delegation
+Children see only the prompt that you write and share your files. Use task for a part that takes \
+many steps and can be described in full; several in one turn run side by side. Use task_batch for \
+the same work on many items. Do small things yourself; never delegate the same topic twice. You \
+answer for the result: read what they bring, then finish."""
+
+_CHILD = """\
+## Your part
+You work for another agent, which sees only your last message. Do the task and nothing beside it; \
+nobody can answer questions. End with the result itself: findings, numbers, paths of files."""
+
 _COMPACT = """\
 You are DeerFlow, an agent that works on files. Use one tool at a time. Write what the user asks \
 for to /mnt/user-data/outputs with write_file, then answer in one short sentence."""
@@ -53,6 +65,8 @@ class PromptFacts:
         network: "deny", "allow" or a list of domains, as configured.
         agent_name: custom name of the agent or "".
         instructions: text of the user's own for every run, or "".
+        delegate: whether there are children to delegate to.
+        child: whether this is a child's prompt.
     """
 
     compact: bool = False
@@ -60,6 +74,8 @@ class PromptFacts:
     network: str | tuple[str, ...] = "deny"
     agent_name: str = ""
     instructions: str = ""
+    delegate: bool = False
+    child: bool = False
 
 
 def apply_prompt_template(facts: PromptFacts) -> str:
@@ -68,7 +84,9 @@ def apply_prompt_template(facts: PromptFacts) -> str:
         return "\n\n".join(filter(None, (_COMPACT, facts.instructions)))
     role = _ROLE if not facts.agent_name else _ROLE.replace("DeerFlow", facts.agent_name, 1)
     own = f"## Instructions\n{facts.instructions}" if facts.instructions else ""
-    return "\n\n".join(filter(None, (role, _WORK, _FILES, _sandbox(facts), _ANSWER, own)))
+    parts = _CHILD if facts.child else _DELEGATE if facts.delegate else ""
+    sections = (role, _WORK, parts, _FILES, _sandbox(facts), _ANSWER, own)
+    return "\n\n".join(filter(None, sections))
 
 
 def _sandbox(facts: PromptFacts) -> str:

@@ -66,6 +66,57 @@ class Todo(TypedDict):
     status: Literal["pending", "in_progress", "completed"]
 
 
+class TaskState(TypedDict):
+    """One delegation in the ledger: what a child was asked, and how it ended.
+
+    status is completed, failed, cancelled or timed_out; `result` is its text, cut to a brief.
+    """
+
+    task_id: str
+    description: str
+    prompt: str
+    subagent_type: str
+    status: str
+    result: str
+    run_id: str
+
+
+class CompactionState(TypedDict):
+    """What of the transcript is shown as a summary.
+
+    Attributes:
+        upto: id of the last message that the summary stands for.
+        summary: prose of everything up to there.
+        kept: ids of earlier messages that stay word for word, in order.
+        count: compactions so far.
+    """
+
+    upto: str
+    summary: str
+    kept: list[str]
+    count: int
+
+
+class GoalState(TypedDict):
+    """The goal of a session.
+
+    Attributes:
+        objective: the user's words.
+        status: active, done, blocked, exhausted or stalled.
+        continuation_count: continuations so far.
+        max_continuations: at most so many.
+        reason: of the evaluator's last verdict, for people.
+        run_id: the run that pursues it.
+    """
+
+    objective: str
+    status: str
+    continuation_count: int
+    max_continuations: int
+    reason: str
+    run_id: str
+
+
 def merge_artifacts(old: list[str] | None, new: Sequence[str] | None) -> list[str]:
     """Virtual paths in order of first appearance, without repeats."""
     return list(dict.fromkeys([*(old or ()), *(new or ())]))
@@ -104,6 +155,14 @@ class ThreadState(AgentState[Any]):
     viewed_images: NotRequired[Annotated[dict[str, ViewedImage], merge_mapping]]
     files_read: NotRequired[Annotated[dict[str, str], merge_mapping]]
     """Virtual path → sha256 of the version that the model has read (row 20)."""
+    delegations: NotRequired[Annotated[dict[str, TaskState], merge_mapping]]
+    """task_id → what was delegated: the ledger, untouched by compaction."""
+    compaction: NotRequired[Annotated[CompactionState | None, replace]]
+    goal: NotRequired[Annotated[GoalState | None, replace]]
+    active_skills: NotRequired[Annotated[dict[str, str], merge_mapping]]
+    """Name of a skill that is active → its virtual folder (row 8)."""
+    promoted_tools: NotRequired[Annotated[list[str], merge_artifacts]]
+    """Deferred tools that `tool_search` has brought in (row 11)."""
 
 
 def _fold_messages(old: list[AnyMessage] | None, new: list[AnyMessage]) -> list[AnyMessage]:

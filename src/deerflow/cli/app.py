@@ -10,7 +10,9 @@ from typing import Annotated, NoReturn
 import typer
 
 from deerflow import __version__
+from deerflow.cli import approvals as approval_commands
 from deerflow.cli import config as config_commands
+from deerflow.cli import memory as memory_commands
 from deerflow.cli import models as model_commands
 from deerflow.cli import output
 from deerflow.cli import sandbox as sandbox_commands
@@ -31,6 +33,8 @@ app.add_typer(threads, name="threads")
 app.add_typer(config_commands.app, name="config")
 app.add_typer(model_commands.app, name="models")
 app.add_typer(sandbox_commands.app, name="sandbox")
+app.add_typer(approval_commands.app, name="approvals")
+app.add_typer(memory_commands.app, name="memory")
 
 ConfigOption = Annotated[
     Path | None,
@@ -87,6 +91,20 @@ def run(  # noqa: PLR0913  (one parameter per option)
         int | None,
         typer.Option("--max-turns", metavar="N", min=1, max=2**31, help="Model turns at most."),
     ] = None,
+    goal: Annotated[
+        str | None,
+        typer.Option("--goal", metavar="TEXT", help="Objective to pursue until it is reached."),
+    ] = None,
+    agent: Annotated[
+        str, typer.Option("--agent", metavar="NAME", help="Custom agent that leads.")
+    ] = "",
+    memory_wait: Annotated[
+        bool,
+        typer.Option(
+            "--memory-wait/--no-memory-wait",
+            help="At the end, wait until the conversation is taken into the memory.",
+        ),
+    ] = True,
 ) -> None:
     """Hand a task to the lead agent and wait for the result.
 
@@ -109,8 +127,10 @@ def run(  # noqa: PLR0913  (one parameter per option)
             plan=plan,
             max_turns=max_turns,
             resume=resume,
+            goal=None if goal is None else _text("--goal", goal),
+            agent_name=_text("--agent", agent),
         )
-        return run(RunOptions(request, config, as_json))
+        return run(RunOptions(request, config, as_json, memory_wait))
 
     finish(work)
 

@@ -35,6 +35,7 @@ class RunOptions:
     request: RunRequest
     config: Path | None = None
     as_json: bool = False
+    memory_wait: bool = True
 
 
 def run(options: RunOptions) -> int:
@@ -128,7 +129,7 @@ def _print_answer(result: RunResult) -> None:
     """The answer, or the question that the run ended with."""
     detail = result.outcome.detail if result.outcome else {}
     question: dict[str, Any] = detail.get("question") or {}
-    answer = str(question.get("question", "")) or result.answer
+    answer = str(question.get("question", "")) or result.text
     if answer:
         output.say(answer)
     for index, option in enumerate(question.get("options") or (), 1):

@@ -10,6 +10,7 @@ from langchain_core.messages import AnyMessage
 
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
+from deerflow.memory.protocol import MemoryManager
 from deerflow.middlewares.delimiters import REMINDER_TAG, after, block
 from deerflow.middlewares.requests import is_request, last_request
 
@@ -29,10 +30,14 @@ class DynamicContextMiddleware(Middleware):
 
     Args:
         now: the clock; its zone decides what day it is.
+        memory: what is remembered of the user, None to show nothing.
     """
 
-    def __init__(self, *, now: Callable[[], datetime] = local_now) -> None:
+    def __init__(
+        self, *, now: Callable[[], datetime] = local_now, memory: MemoryManager | None = None
+    ) -> None:
         self._now = now
+        self._memory = memory
 
     async def start(self, state: dict[str, Any], run: RunContext) -> dict[str, Any] | None:
         """Note the day on the request."""

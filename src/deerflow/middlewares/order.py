@@ -10,17 +10,24 @@ from deerflow.agent.hooks import Middleware
 from deerflow.agent.journal import ModelJournal, ToolJournal
 from deerflow.middlewares.clarification import ClarificationMiddleware
 from deerflow.middlewares.dangling_tool_call import DanglingToolCallMiddleware
+from deerflow.middlewares.deferred_tool_filter import DeferredToolFilterMiddleware
 from deerflow.middlewares.dynamic_context import DynamicContextMiddleware
+from deerflow.middlewares.guardrail import GuardrailMiddleware
 from deerflow.middlewares.input_sanitization import InputSanitizationMiddleware
 from deerflow.middlewares.llm_error_handling import LLMErrorHandlingMiddleware
 from deerflow.middlewares.loop_detection import LoopDetectionMiddleware
+from deerflow.middlewares.memory import MemoryMiddleware
 from deerflow.middlewares.read_before_write import ReadBeforeWriteMiddleware
 from deerflow.middlewares.safety_finish_reason import SafetyFinishReasonMiddleware
 from deerflow.middlewares.sandbox import SandboxMiddleware
 from deerflow.middlewares.sandbox_audit import SandboxAuditMiddleware
+from deerflow.middlewares.skill_activation import SkillActivationMiddleware
+from deerflow.middlewares.subagent_limit import SubagentLimitMiddleware
+from deerflow.middlewares.summarization import SummarizationMiddleware
 from deerflow.middlewares.thread_data import ThreadDataMiddleware
 from deerflow.middlewares.title import TitleMiddleware
 from deerflow.middlewares.todo_list import TodoListMiddleware
+from deerflow.middlewares.token_budget import TokenBudgetMiddleware
 from deerflow.middlewares.token_usage import TokenUsageMiddleware
 from deerflow.middlewares.tool_error_handling import ToolErrorHandlingMiddleware
 from deerflow.middlewares.tool_output_budget import ToolOutputBudgetMiddleware
@@ -95,6 +102,14 @@ THE_LIST: tuple[Row, ...] = (
         "test_dangling_tool_call_beside_dynamic_context",
     ),
     Row(
+        6,
+        SummarizationMiddleware,
+        ("model",),
+        "both",
+        "After repair, which it counts; before row 7, whose additions are not to be summarised.",
+        "test_summarization_beside_dynamic_context",
+    ),
+    Row(
         7,
         DynamicContextMiddleware,
         ("start", "model"),
@@ -102,6 +117,14 @@ THE_LIST: tuple[Row, ...] = (
         "After compaction, so that what it adds is never summarised. The order of the additions "
         "to a request is part of the cached prefix.",
         "test_dynamic_context_beside_todo_list",
+    ),
+    Row(
+        8,
+        SkillActivationMiddleware,
+        ("model", "tool"),
+        "both",
+        "A skill is part of the request before the plan is put at its end.",
+        "test_skill_activation_beside_todo_list",
     ),
     Row(
         9,
@@ -118,6 +141,30 @@ THE_LIST: tuple[Row, ...] = (
         "both",
         "Parts that cost most are added last. Free beside row 14, which reads calls alone.",
         "test_view_image_beside_loop_detection",
+    ),
+    Row(
+        11,
+        DeferredToolFilterMiddleware,
+        ("model",),
+        "both",
+        "Before row 12, which counts the schemas that are really sent.",
+        "test_deferred_tool_filter_beside_token_budget",
+    ),
+    Row(
+        12,
+        TokenBudgetMiddleware,
+        ("model",),
+        "both",
+        "After repair, compaction and additions: reserves for what is sent. Free beside row 13.",
+        "test_token_budget_beside_subagent_limit",
+    ),
+    Row(
+        13,
+        SubagentLimitMiddleware,
+        ("tool",),
+        "lead",
+        "A dropped call reaches no row further in. Free beside row 14, which has refused repeats.",
+        "test_subagent_limit_beside_loop_detection",
     ),
     Row(
         14,
@@ -158,6 +205,14 @@ THE_LIST: tuple[Row, ...] = (
         "both",
         "Directly around the call: counts what was paid. Free beside row 19.",
         "test_token_usage_beside_sandbox_audit",
+    ),
+    Row(
+        18,
+        GuardrailMiddleware,
+        ("tool",),
+        "both",
+        "A denied call is no operation of the sandbox: nothing to audit as done.",
+        "test_guardrail_beside_sandbox_audit",
     ),
     Row(
         19,
@@ -215,6 +270,14 @@ THE_LIST: tuple[Row, ...] = (
         "lead",
         "Before memory. Free beside row 26: one works at the end, one on calls.",
         "test_title_beside_clarification",
+    ),
+    Row(
+        25,
+        MemoryMiddleware,
+        ("finish",),
+        "lead",
+        "After the title, whose name the exchange is stored under. Free beside row 26.",
+        "test_memory_beside_clarification",
     ),
     Row(
         26,

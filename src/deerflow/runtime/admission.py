@@ -43,7 +43,7 @@ class RunParts:
         storage: the stores.
         provider: the sandbox provider.
         catalog: the models.
-        agent: compiled graph for (model name, plan).
+        agent: compiled graph for a run.
         folders: host folders for (user_id, thread_key).
         usage: usage of a run read off its context, for the run row and event.
     """
@@ -52,7 +52,7 @@ class RunParts:
     storage: Storage
     provider: SandboxProvider
     catalog: Catalog
-    agent: Callable[[str, bool], Awaitable[Graph]]
+    agent: Callable[[RunContext], Awaitable[Graph]]
     folders: Folders
     usage: Callable[[RunContext], dict[str, Any]]
 
@@ -113,6 +113,7 @@ class Admission:
             "expect": list(expect),
         }
         started = {"input": request.task, "resumed": False, **settings}
+        settings |= {"agent": context.agent_name, "delegate": context.delegate}
         new = thread.last_seq == 0  # a thread that was just made has nothing to look at
         before = {} if new else await asyncio.to_thread(scan_outputs, folders.outputs)
         buried = False if new else await self._bury(thread)
@@ -182,6 +183,8 @@ class Admission:
         )
         context.resumed = True
         context.plan = bool(row.config.get("plan", request.plan))
+        context.agent_name = str(row.config.get("agent") or "")
+        context.delegate = bool(row.config.get("delegate", context.delegate))
         if request.max_turns is None:
             context.max_turns = int(row.config.get("max_turns", context.max_turns))
         taken = False
@@ -204,7 +207,7 @@ class Admission:
         self, thread: ThreadRow, row: RunRow, context: RunContext
     ) -> dict[str, Any] | None:
         """None when the checkpoint holds the run's input, else the input (killed too early)."""
-        graph = await self._parts.agent(context.model_name, context.plan)
+        graph = await self._parts.agent(context)
         state = await graph.aget_state({"configurable": {"thread_id": thread.thread_key}})
         messages = state.values.get("messages", ())
         if any(message.id == context.input_id for message in messages):
@@ -233,6 +236,8 @@ class Admission:
             title=thread.title,
             plan=request.plan,
             max_turns=request.max_turns or self._parts.config.max_turns,
+            agent_name=request.agent_name,
+            delegate=delegates(request, self._parts.config),
         )
 
 
@@ -274,6 +279,11 @@ def _check_resume(request: RunRequest) -> None:
         raise UsageError(
             "A resume needs the thread.", cure="`deerflow threads list` shows the threads."
         )
+
+
+def delegates(request: RunRequest, config: AppConfig) -> bool:
+    """Whether the lead of this run may hand work to children."""
+    return config.subagents.enabled if request.delegate is None else request.delegate
 
 
 def no_thread(thread_id: str | None) -> NotFoundError:

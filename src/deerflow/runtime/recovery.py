@@ -27,7 +27,7 @@ async def note_logged(context: RunContext) -> None:
             payload = event.payload
             if event.run_id != context.run_id:
                 continue
-            if event.type == "message":
+            if event.type in ("message", "task_running"):
                 context.logged[str(payload["message"].get("id"))] = payload["message"]
             elif event.type == "model_started":
                 begun.add(str(payload["message_id"]))

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from deerflow.events import OutcomeKind, RunStatus
+
+if TYPE_CHECKING:  # commands that start no run load no LangChain
+    from langchain_core.messages import AnyMessage
 
 LOCAL_USER = "local"
 """Owner of runs that are started from this machine's terminal or library."""
@@ -26,6 +29,9 @@ class RunRequest:
         plan: plan mode.
         max_turns: model turns, None takes the configured number.
         resume: continue the thread's last run where it stopped.
+        goal: objective that the session pursues after this task, see `runtime.goals`.
+        agent_name: custom agent that leads, "" for the built-in one.
+        delegate: whether the lead may hand work to children; None = as configured.
     """
 
     task: str = ""
@@ -37,6 +43,9 @@ class RunRequest:
     plan: bool = False
     max_turns: int | None = None
     resume: bool = False
+    goal: str | None = None
+    agent_name: str = ""
+    delegate: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,17 +83,19 @@ class RunResult:
         thread_id: the client's thread id.
         status: of the run.
         outcome: None when it failed or was stopped.
-        answer: the last visible text, or "".
+        text: the last visible text, or "".
         artifacts: delivered files in order.
         usage: tokens and cost by model, as in the run_ended event.
         error: {code, message, cure} or None.
+        messages: of this run, the task first.
     """
 
     run_id: str
     thread_id: str
     status: RunStatus
     outcome: Outcome | None
-    answer: str
+    text: str
     artifacts: tuple[Artifact, ...] = ()
     usage: dict[str, Any] = field(default_factory=dict[str, Any])
     error: dict[str, Any] | None = None
+    messages: tuple[AnyMessage, ...] = ()

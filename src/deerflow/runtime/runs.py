@@ -163,7 +163,7 @@ class Runs:
         context = job.context
         if job.uploads:
             await asyncio.to_thread(copy_uploads, job.uploads, context.folders.uploads)
-        graph = await self._parts.agent(context.model_name, context.plan)
+        graph = await self._parts.agent(context)
         config: Any = {
             "configurable": {"thread_id": context.thread_key},
             "recursion_limit": graph_steps(context.max_turns, len(graph.nodes)),
@@ -182,7 +182,8 @@ class Runs:
             await asyncio.to_thread(outcome_of, *ended) if context.expect else outcome_of(*ended)
         )
         status: RunStatus = "interrupted" if interrupted else "success"
-        return _End(status, outcome, answer_of(messages), tuple(values.get("artifacts", ())))
+        presented = tuple(values.get("artifacts", ()))
+        return _End(status, outcome, answer_of(messages), presented, tuple(messages))
 
     @staticmethod
     async def _take_up(job: Job, graph: Graph, config: Any) -> None:
@@ -234,21 +235,23 @@ class Runs:
             thread_id=context.thread_id,
             status=end.status,
             outcome=end.outcome,
-            answer=end.answer,
+            text=end.answer,
             artifacts=artifacts,
             usage=usage,
             error=problem,
+            messages=end.messages,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What `_drive` came to: status, outcome, answer, presented files, error."""
+    """What `_drive` came to: status, outcome, answer, presented files, messages, error."""
 
     status: RunStatus
     outcome: Outcome | None = None
     answer: str = ""
     presented: tuple[str, ...] = ()
+    messages: tuple[AnyMessage, ...] = ()
     error: DeerFlowError | None = None
 
 

@@ -12,15 +12,25 @@ from deerflow.storage.checkpoints.memory import MemorySaver
 from deerflow.storage.follow import PAGE, DeltaFollower, Dropped, EventFollower
 from deerflow.storage.inmemory_tables import Commit, Tables, release
 from deerflow.storage.inmemory_threads import MemoryThreads
+from deerflow.storage.inmemory_work import (
+    MemoryApprovals,
+    MemoryBatches,
+    MemoryExchanges,
+    MemorySpending,
+)
 from deerflow.storage.owner import this_owner
 from deerflow.storage.protocol import (
+    Approvals,
+    Batches,
     Blobs,
     CallKey,
     Delta,
     DeltaLog,
     EventLog,
     Journal,
+    MemoryQueue,
     ModelKey,
+    Spending,
     StorageKind,
     Threads,
     ToolRecord,
@@ -171,9 +181,14 @@ class InMemoryStorage:
         self.deltas: DeltaLog = MemoryDeltas(tables)
         self.journal: Journal = MemoryJournal(tables)
         self.blobs: Blobs = MemoryBlobs(tables)
+        owner = owner or this_owner()
+        self.approvals: Approvals = MemoryApprovals(tables)
+        self.batches: Batches = MemoryBatches(tables, owner)
+        self.memory_queue: MemoryQueue = MemoryExchanges(tables, owner)
+        self.spending: Spending = MemorySpending()
         saver = MemorySaver(tables.refuse)
         self.saver: BaseCheckpointSaver[int] = saver
-        self.threads: Threads = MemoryThreads(tables, saver, owner or this_owner())
+        self.threads: Threads = MemoryThreads(tables, saver, owner)
 
     async def flush(self) -> None:
         """Nothing waits in memory."""

@@ -10,7 +10,17 @@ from deerflow.errors import ThreadGoneError
 from deerflow.events import Event
 from deerflow.storage.encoding import copied
 from deerflow.storage.follow import Dropped, Hub
-from deerflow.storage.protocol import CallKey, Delta, ModelKey, RunRow, ThreadRow, ToolRecord
+from deerflow.storage.protocol import (
+    ApprovalRow,
+    BatchItem,
+    BatchRow,
+    CallKey,
+    Delta,
+    ModelKey,
+    RunRow,
+    ThreadRow,
+    ToolRecord,
+)
 from deerflow.storage.ticket import Ticket, failed_ticket
 
 
@@ -40,6 +50,10 @@ class Tables:
         self.replies: dict[ModelKey, str] = {}
         self.blobs: dict[tuple[str, str], tuple[bytes, str]] = {}
         self.references: set[tuple[str, str, str]] = set()
+        self.approvals: dict[str, ApprovalRow] = {}
+        self.batches: dict[str, BatchRow] = {}
+        self.items: dict[str, list[BatchItem]] = {}
+        self.exchanges: dict[str, Any] = {}
 
     def refuse(self, thread_key: str) -> None:
         """Raise ThreadGoneError when the key is retired."""

@@ -12,6 +12,48 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from deerflow.events import Event
+from deerflow.storage.work import (
+    ApprovalRow,
+    Approvals,
+    ApprovalStatus,
+    Batches,
+    BatchItem,
+    BatchRow,
+    Decision,
+    ItemStatus,
+    MemoryQueue,
+    QueuedExchange,
+    Spending,
+    Spent,
+)
+
+__all__ = [
+    "ApprovalRow",
+    "ApprovalStatus",
+    "Approvals",
+    "BatchItem",
+    "BatchRow",
+    "Batches",
+    "Blobs",
+    "CallKey",
+    "Decision",
+    "Delta",
+    "DeltaLog",
+    "EventLog",
+    "ItemStatus",
+    "Journal",
+    "MemoryQueue",
+    "ModelKey",
+    "QueuedExchange",
+    "RunRow",
+    "Spending",
+    "Spent",
+    "Storage",
+    "StorageKind",
+    "ThreadRow",
+    "Threads",
+    "ToolRecord",
+]
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
@@ -306,6 +348,10 @@ class Storage(Protocol):
     journal: Journal
     threads: Threads
     blobs: Blobs
+    approvals: Approvals
+    batches: Batches
+    memory_queue: MemoryQueue
+    spending: Spending
     saver: BaseCheckpointSaver[int]
 
     async def flush(self) -> None:
