@@ -164,6 +164,9 @@ class FlushReport:
 Ask = Callable[[str, str], Awaitable[str]]
 """The updater's own model: `await ask(system, user)` gives the visible text of its reply."""
 
+AskFor = Callable[[str], Ask]
+"""The `Ask` of a user, so that what extraction costs is counted as theirs."""
+
 Mutate = Callable[[MemoryDocument], tuple[MemoryDocument, str] | None]
 """Makes the new document and a line that says what changed; None changes nothing. Runs under the
 lock of the user, perhaps more than once; it must be pure."""
@@ -230,8 +233,14 @@ class MemoryManager(ABC):
         """
 
     @abstractmethod
-    async def queue(self, user_id: str, thread_key: str, exchange: Exchange) -> None:
-        """Take an exchange for extraction; durable when it returns. Chit-chat may be dropped."""
+    async def queue(self, user_id: str, thread_key: str, exchange: Exchange) -> str:
+        """Queue an exchange for extraction, in order with the step's other writes.
+
+        Durable with the end of the run; the same message twice is queued once.
+
+        Returns:
+            The id of the entry, "" when nothing was queued: chit-chat, or nothing extracts here.
+        """
 
     @abstractmethod
     async def flush(
