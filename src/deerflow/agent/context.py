@@ -47,6 +47,10 @@ class RunContext:
         agent_name: custom agent that leads this run, "" for the built-in one.
         delegate: whether the lead may hand work to children.
         parent: the run that this child works for; None for a lead.
+        batch_day: of a child that is an item of a batch: the batch's day, ISO 8601; "" for others.
+            An item's requests read the same on every later day; it has no checkpoints, and of its
+            messages the log holds failed results alone.
+        skills: names that may be used, None for all.
     """
 
     user_id: str
@@ -74,6 +78,8 @@ class RunContext:
     agent_name: str = ""
     delegate: bool = True
     parent: RunContext | None = None
+    batch_day: str = ""
+    skills: tuple[str, ...] | None = None
     _sandbox: Sandbox | None = None
 
     @property
@@ -143,8 +149,17 @@ class RunContext:
                 return
             if type == "message":
                 type = "task_running"
+                if self.batch_day and not self._failed(payload["message"]):
+                    return
             payload = {"task_id": self.agent, **payload}
         self.storage.events.append(self.thread_key, self.run_id, type, payload)
+
+    def _failed(self, message: dict[str, Any]) -> bool:
+        """Whether this is a failed result; the journal has none of it, so a replay needs it."""
+        if message.get("status") != "error":
+            return False
+        self.logged[str(message["id"])] = message
+        return True
 
     async def put_blob(self, data: bytes, media_type: str) -> str:
         """Store bytes once per user and return their sha256."""

@@ -88,10 +88,13 @@ class LeadAgents:
 
     async def _child(self, spec: SubagentSpec, run: RunContext) -> Graph:
         """The agent of a child; `run` is the child's own context."""
-        key = (spec, run.model_name)
+        item = bool(run.batch_day)
+        key = (spec, run.model_name, item)
         async with self._lock:
             if key not in self._graphs:
-                self._graphs[key] = build_agent(self._child_parts(spec, run.model_name))
+                parts = self._child_parts(spec, run.model_name)
+                # hundreds of items in one node would share a namespace; the journal has them
+                self._graphs[key] = build_agent(replace(parts, saver=False) if item else parts)
         return self._graphs[key]
 
     def _child_parts(self, spec: SubagentSpec, name: str) -> AgentParts:

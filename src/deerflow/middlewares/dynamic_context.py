@@ -46,8 +46,7 @@ class DynamicContextMiddleware(Middleware):
         if index < 0 or not messages[index].id:
             return None
         request = messages[index]
-        today = self._now().date()
-        run.scratch[DynamicContextMiddleware] = today
+        today = run.scratch[DynamicContextMiddleware] = self._day(run)
         extra = {k: v for k, v in request.additional_kwargs.items() if k != MARK}
         if _last_noted(messages[:index]) != today:
             extra[MARK] = today.isoformat()
@@ -66,9 +65,13 @@ class DynamicContextMiddleware(Middleware):
                 noted = True
         newest = last_request(messages)
         if not noted and newest >= 0:
-            day = call.run.scratch.setdefault(DynamicContextMiddleware, self._now().date())
+            day = call.run.scratch.setdefault(DynamicContextMiddleware, self._day(call.run))
             messages[newest] = after(messages[newest], _rendered(day))
         return await next_(call.with_(messages=messages))
+
+    def _day(self, run: RunContext) -> date:
+        """Today; for an item of a batch the batch's day, so that a resume asks the same."""
+        return date.fromisoformat(run.batch_day) if run.batch_day else self._now().date()
 
 
 def _noted(message: AnyMessage) -> date | None:
