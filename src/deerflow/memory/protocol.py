@@ -25,6 +25,13 @@ MAX_FACT_CHARS = 2_000
 """Longer facts are refused: a fact is a sentence, not a document."""
 
 
+RETIRED = "retired"
+"""`superseded_by` of a fact that made room when there were more than `max_facts`."""
+
+MAX_TAKEN = 1_000
+"""Ids of queue entries that a document remembers."""
+
+
 @dataclass(frozen=True, slots=True)
 class Source:
     """Where a fact came from: the client's thread id and a message id, "" when unknown."""
@@ -47,7 +54,8 @@ class Fact:
         last_confirmed: UTC seconds of the last exchange that said it (again).
         valid_days: days after last_confirmed for which it holds, None for ever.
         supersedes: id of the fact that it replaced, or "".
-        superseded_by: id of the fact that replaced it, or ""; such a fact is history, never shown.
+        superseded_by: id of the fact that replaced it, RETIRED when it had to make room, or "";
+            a fact with something in here is history, never shown to the model.
     """
 
     id: str
@@ -202,7 +210,9 @@ class MemoryStorage(Protocol):
     async def undo(self, user_id: str) -> Change | None:
         """Take the newest change back (as a new revision; undoing twice goes two changes back).
 
-        None when there is nothing to undo.
+        `taken` stays, so that an exchange whose facts were taken back is not extracted again. With
+        a damaged document the newest kept copy takes its place, and nothing of the damaged one is
+        thrown away. None when there is nothing to undo.
         """
         ...
 
@@ -218,6 +228,37 @@ class MemoryStorage(Protocol):
 
     async def close(self) -> None:
         """Release what is open."""
+        ...
+
+
+@runtime_checkable
+class UpdateQueue(Protocol):
+    """The writing side of a memory: takes exchanges and works them off."""
+
+    async def put(self, user_id: str, thread_key: str, exchange: Exchange) -> None:
+        """See `MemoryManager.queue`."""
+        ...
+
+    async def flush(
+        self, *, user_id: str | None = None, seconds: float, force: bool = True
+    ) -> FlushReport:
+        """See `MemoryManager.flush`."""
+        ...
+
+    async def pending(self, user_id: str | None = None) -> int:
+        """Exchanges that wait, of one user or of all."""
+        ...
+
+    async def discard(self, user_id: str) -> int:
+        """Drop what waits of a user; how many."""
+        ...
+
+    async def start(self) -> None:
+        """See `MemoryManager.start`."""
+        ...
+
+    async def close(self) -> None:
+        """Stop the background work; what waits stays queued."""
         ...
 
 
@@ -255,6 +296,10 @@ class MemoryManager(ABC):
         """
 
     @abstractmethod
+    async def pending(self, user_id: str | None = None) -> int:
+        """Exchanges that wait for extraction, of one user or of all."""
+
+    @abstractmethod
     async def load(self, user_id: str) -> MemoryDocument:
         """Everything remembered. Raises StorageError when it is damaged."""
 
@@ -281,6 +326,12 @@ class MemoryManager(ABC):
     @abstractmethod
     async def change(self, user_id: str, fact_id: str, **fields: Any) -> Fact:
         """Change content, category or confidence: the old fact is superseded, never lost.
+
+        Args:
+            user_id: whose.
+            fact_id: of a current fact.
+            fields: `content`, `category`, `confidence`, and `source` for where the change came
+                from; what is left out stays.
 
         Raises:
             NotFoundError: no such fact.
