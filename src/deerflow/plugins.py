@@ -12,6 +12,7 @@ from deerflow.config.schema import SafetyDetectorConfig
 from deerflow.errors import ConfigError
 from deerflow.middlewares.safety_finish_reason import Detector
 from deerflow.sandbox.protocol import SandboxProvider
+from deerflow.skills.protocol import SkillStore
 
 Foreign = AgentMiddleware[Any, Any, Any]
 
@@ -69,6 +70,20 @@ def load_provider(path: str) -> SandboxProvider:
     except (ImportError, AttributeError, TypeError, ValueError) as error:
         raise ConfigError(
             [f"sandbox.use: {path}: {error}"], cure="Use local, host, memory or module:Class."
+        ) from error
+
+
+def load_skill_store(path: str) -> SkillStore:
+    """The store of skills that `skills.use` names as module:Class; it takes no argument.
+
+    Raises:
+        ConfigError: it cannot be loaded.
+    """
+    try:
+        return _named(path)()
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            [f"skills.use: {path}: {error}"], cure="Use local or module:Class."
         ) from error
 
 

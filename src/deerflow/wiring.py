@@ -23,7 +23,7 @@ from deerflow.models.catalog import ModelCatalog
 from deerflow.models.discover import discover
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
-from deerflow.plugins import load_middlewares, load_provider
+from deerflow.plugins import load_middlewares, load_provider, load_skill_store
 from deerflow.runtime.admission import Folders, RunParts, check_request, no_thread
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import Runs, remove_thread
@@ -32,6 +32,7 @@ from deerflow.sandbox.inmemory import InMemoryProvider
 from deerflow.sandbox.local import LocalProvider
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.sandbox.python import describe, python_folder, read_manifest
+from deerflow.skills.folder import FolderSkills
 from deerflow.skills.protocol import SkillStore
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
@@ -207,9 +208,15 @@ def make_memory(loaded: LoadedConfig, storage: Storage, catalog: Catalog) -> Mem
 
 
 def make_skills(loaded: LoadedConfig) -> SkillStore | None:
-    """The store of skills that `skills.use` names."""
-    del loaded
-    return None
+    """The store of skills that `skills.use` names; None when no folder of skills is there."""
+    use = loaded.config.skills.use
+    if use != "local":
+        return load_skill_store(use)
+    folders = thread_folders(loaded)
+    enabled = {name: state.enabled for name, state in loaded.extensions.skills.items()}
+    return FolderSkills(
+        folders("", "").skills_public, lambda user: folders(user, "").skills_custom, enabled
+    )
 
 
 def make_guardrails(loaded: LoadedConfig) -> GuardrailProvider | None:

@@ -11,6 +11,7 @@ from langchain_core.tools import BaseTool
 
 from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import AppConfig
+from deerflow.models.scripted import ScriptedChatModel
 from deerflow.wiring import Harness, open_harness
 
 SCRIPTED = "deerflow.models.scripted:ScriptedChatModel"
@@ -42,3 +43,9 @@ async def scripted_harness(
     config = scripted_config(script, **sections)
     async with open_harness(loaded(config, home), {}, tools=tools) as harness:
         yield harness
+
+
+def scripted_of(harness: Harness, name: str = "scripted") -> ScriptedChatModel:
+    """The scripted model of a harness, with the requests that it was sent."""
+    model: Any = harness.catalog.get(name)
+    return model.inner

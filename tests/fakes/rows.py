@@ -77,6 +77,7 @@ async def turn(
     run: RunContext,
     reply: AIMessage | None = None,
     model: ScriptedChatModel | None = None,
+    tools: Sequence[BaseTool] = (),
 ) -> tuple[list[AnyMessage] | None, ModelReply]:
     """One model turn: what reached the model (None when it was not asked) and the reply."""
     sent: list[list[AnyMessage]] = []
@@ -92,7 +93,7 @@ async def turn(
         model=model or ScriptedChatModel(),
         messages=state["messages"],
         system=None,
-        tools=[],
+        tools=tools,
         settings={},
         state=state,
         run=run,

@@ -47,6 +47,9 @@ class RunContext:
         agent_name: custom agent that leads this run, "" for the built-in one.
         delegate: whether the lead may hand work to children.
         parent: the run that this child works for; None for a lead.
+        kind: kind of child, "" for a lead; usage is summed up under it.
+        tasks: task_id → type of its newest `task_…` event but `task_running`, of this run (filled
+            on resume, kept up to date by whoever writes one).
         batch_day: of a child that is an item of a batch: the batch's day, ISO 8601; "" for others.
             An item's requests read the same on every later day; it has no checkpoints, and of its
             messages the log holds failed results alone.
@@ -78,6 +81,8 @@ class RunContext:
     agent_name: str = ""
     delegate: bool = True
     parent: RunContext | None = None
+    kind: str = ""
+    tasks: dict[str, str] = field(default_factory=dict[str, str])
     batch_day: str = ""
     skills: tuple[str, ...] | None = None
     _sandbox: Sandbox | None = None
@@ -87,13 +92,21 @@ class RunContext:
         """The lead's context: budgets and meters are kept in its scratch."""
         return self if self.parent is None else self.parent.root
 
-    def child(self, agent: str, model_name: str, max_turns: int) -> RunContext:
+    @property
+    def caller(self) -> str:
+        """Under what name usage is summed up: "lead", or the kind of child."""
+        return self.kind or self.agent
+
+    def child(
+        self, agent: str, model_name: str, max_turns: int, *, kind: str = ""
+    ) -> RunContext:
         """Context of a child: same thread, run and files; own rows, cursors and turns.
 
         Args:
             agent: namespace in journal keys and events; unique per call and the same after a kill.
             model_name: configured name.
             max_turns: model turns that it may take.
+            kind: name of its kind.
         """
         return replace(
             self,
@@ -110,6 +123,7 @@ class RunContext:
             scratch={},
             bash_calls={},
             parent=self,
+            kind=kind,
             _sandbox=None,
         )
 

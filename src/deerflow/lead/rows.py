@@ -70,7 +70,9 @@ def _makers(parts: LeadParts) -> Mapping[type[Middleware], Maker]:
         DynamicContextMiddleware: lambda: DynamicContextMiddleware(
             memory=parts.memory if config.memory.injection_enabled else None
         ),
-        SkillActivationMiddleware: lambda: SkillActivationMiddleware(skills),
+        SkillActivationMiddleware: lambda: SkillActivationMiddleware(
+            skills, deferred=config.skills.deferred_discovery, compact=_asks(catalog, "compact")
+        ),
         ViewImageMiddleware: lambda: ViewImageMiddleware(vision=_asks(catalog, "vision")),
         DeferredToolFilterMiddleware: lambda: DeferredToolFilterMiddleware(config.tool_search),
         TokenBudgetMiddleware: lambda: TokenBudgetMiddleware(

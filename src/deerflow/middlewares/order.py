@@ -121,7 +121,7 @@ THE_LIST: tuple[Row, ...] = (
     Row(
         8,
         SkillActivationMiddleware,
-        ("model", "tool"),
+        ("start", "model", "tool"),
         "both",
         "A skill is part of the request before the plan is put at its end.",
         "test_skill_activation_beside_todo_list",

@@ -22,12 +22,14 @@ class ToolMarks(TypedDict, total=False):
         sandbox: True when it needs the sandbox (row 3 acquires it, row 19 audits it).
         untrusted: True when its output comes from outside (row 22 delimits it).
         ends_run: True for ask_clarification (row 26).
+        deferred: True when row 11 hides it until `tool_search` finds it.
     """
 
     idempotent: bool
     sandbox: bool
     untrusted: bool
     ends_run: bool
+    deferred: bool
 
 
 @runtime_checkable

@@ -1,0 +1,148 @@
+"""Skills in folders on disk: `<folder>/<name>/SKILL.md`, up to three folders deep."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from deerflow.skills.header import Header, read_header
+from deerflow.skills.listing import no_skill
+from deerflow.skills.protocol import Skill, SkillListing, SkillProblem
+
+FILE = "SKILL.md"
+DEPTH = 3
+"""Folders between the root and a SKILL.md."""
+MAX_BYTES = 1_048_576
+"""Of a SKILL.md; a larger file is no instruction."""
+ROOTS = {"public": "/mnt/skills/public", "custom": "/mnt/skills/custom"}
+"""Where the agent sees them."""
+
+Origin = Literal["public", "custom"]
+
+
+@dataclass(frozen=True, slots=True)
+class _Entry:
+    """A parsed file, remembered until it changes."""
+
+    stamp: tuple[int, int, int]
+    header: Header | SkillProblem
+
+
+class FolderSkills:
+    """Skills of everybody and of each user.
+
+    Args:
+        public: folder of skills for all users, or None.
+        custom: the folder of a user's own skills, or None when there is none.
+        enabled: name → whether it is offered; missing = yes.
+    """
+
+    def __init__(
+        self,
+        public: Path | None,
+        custom: Callable[[str], Path | None],
+        enabled: Mapping[str, bool] | None = None,
+    ) -> None:
+        self._public = public
+        self._custom = custom
+        self._enabled = enabled or {}
+        self._known: dict[str, _Entry] = {}
+
+    async def list(self, user_id: str) -> SkillListing:
+        """See SkillStore."""
+        return await asyncio.to_thread(self._list, user_id)
+
+    async def load(self, user_id: str, name: str) -> tuple[Skill, str]:
+        """See SkillStore."""
+        return await asyncio.to_thread(self._load, user_id, name)
+
+    def _load(self, user_id: str, name: str) -> tuple[Skill, str]:
+        listing, bodies = self._read(user_id)
+        for skill in listing.skills:
+            if skill.name == name:
+                return skill, bodies[name]
+        raise no_skill(name, listing)
+
+    def _list(self, user_id: str) -> SkillListing:
+        return self._read(user_id)[0]
+
+    def _read(self, user_id: str) -> tuple[SkillListing, dict[str, str]]:
+        found: dict[str, Skill] = {}
+        bodies: dict[str, str] = {}
+        problems: list[SkillProblem] = []
+        roots: tuple[tuple[Origin, Path | None], ...] = (
+            ("custom", self._custom(user_id)),
+            ("public", self._public),
+        )
+        for source, root in roots:
+            if root is None:
+                continue
+            for file in _files(root):
+                path = f"{ROOTS[source]}/{file.relative_to(root).as_posix()}"
+                header = self._header(file, path)
+                if isinstance(header, SkillProblem):
+                    problems.append(header)
+                    continue
+                if not self._enabled.get(header.name, True):
+                    continue
+                if header.name in found:
+                    problems.append(_clash(path, header.name, found[header.name]))
+                    continue
+                found[header.name] = _skill(header, path, source)
+                bodies[header.name] = header.body
+        return SkillListing(tuple(found[n] for n in sorted(found)), tuple(problems)), bodies
+
+    def _header(self, file: Path, path: str) -> Header | SkillProblem:
+        try:
+            facts = file.stat()
+            stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
+            known = self._known.get(str(file))
+            if known is not None and known.stamp == stamp:
+                return known.header
+            if facts.st_size > MAX_BYTES:
+                cure = "Move parts of it into files beside it and name them."
+                header: Header | SkillProblem = SkillProblem(path, 0, "larger than 1 MB", cure)
+            else:
+                text = file.read_text(encoding="utf-8")
+                header = read_header(text, path, file.parent.name)
+        except UnicodeDecodeError as error:
+            reason = f"byte {error.start} is no UTF-8"
+            return SkillProblem(path, 0, reason, "Save the file as UTF-8.")
+        except OSError as error:
+            return SkillProblem(path, 0, str(error.strerror), "Make the file readable.")
+        self._known[str(file)] = _Entry(stamp, header)
+        return header
+
+
+def _files(root: Path) -> list[Path]:
+    """Every SKILL.md below a folder in a stable order; nothing below a skill's own folder."""
+    found: list[Path] = []
+    for folder, folders, names in os.walk(root):
+        depth = len(Path(folder).relative_to(root).parts)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        if FILE in names and depth:
+            found.append(Path(folder, FILE))
+            folders.clear()
+        elif depth >= DEPTH:
+            folders.clear()
+    return sorted(found)
+
+
+def _skill(header: Header, path: str, source: Origin) -> Skill:
+    return Skill(
+        name=header.name,
+        description=header.description,
+        path=path.removesuffix(f"/{FILE}"),
+        allowed_tools=header.allowed_tools,
+        source=source,
+        warnings=header.warnings,
+    )
+
+
+def _clash(path: str, name: str, other: Skill) -> SkillProblem:
+    reason = f"{name} is the name of {other.path} too, which comes first"
+    return SkillProblem(path, 2, reason, "Give one of them another name.")
