@@ -41,6 +41,11 @@ EventType = Literal[
     "run_ended",  # {status, outcome, usage, error, artifacts, at}: always the last
 ]
 
+TASK_EVENTS = frozenset(
+    {"task_started", "task_completed", "task_failed", "task_timed_out", "task_cancelled"}
+)
+"""What tells the state of a child; the newest of them counts."""
+
 
 @dataclass(frozen=True, slots=True)
 class Event:

@@ -258,7 +258,8 @@ def _limit_reply(run: RunContext) -> ModelReply:
     limit = {"rule": "max_turns", "used": run.turn, "limit": run.max_turns}
     text = f"Stopped: the limit of {run.max_turns} model turns (max_turns) is reached."
     run.emit("guard", {**limit, "message": text})
-    ident = f"limit-{run.run_id}-{run.turn}"  # the same after a kill
+    child = f"-{run.namespace}" if run.namespace else ""
+    ident = f"limit-{run.run_id}{child}-{run.turn}"  # the same after a kill
     message = AIMessage(content=text, id=ident, additional_kwargs={LIMIT: limit})
     return ModelReply(message, jump="end")
 

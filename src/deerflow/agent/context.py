@@ -97,9 +97,7 @@ class RunContext:
         """Under what name usage is summed up: "lead", or the kind of child."""
         return self.kind or self.agent
 
-    def child(
-        self, agent: str, model_name: str, max_turns: int, *, kind: str = ""
-    ) -> RunContext:
+    def child(self, agent: str, model_name: str, max_turns: int, *, kind: str = "") -> RunContext:
         """Context of a child: same thread, run and files; own rows, cursors and turns.
 
         Args:

@@ -6,7 +6,19 @@ from typing import Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
 
-_SHOWN = ("uploads", "deerflow_limit", "deerflow_empty", "deerflow_refused")
+_SHOWN = (
+    "uploads",
+    "deerflow_limit",
+    "deerflow_empty",
+    "deerflow_refused",
+    "subagent_status",
+    "subagent_stop_reason",
+    "subagent_error",
+    "subagent_result_brief",
+    "subagent_result_sha256",
+    "subagent_model_name",
+    "subagent_token_usage",
+)
 
 
 def shown(message: AnyMessage) -> dict[str, Any]:

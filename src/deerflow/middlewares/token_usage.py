@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from langchain_core.language_models import BaseChatModel
-from langchain_core.messages import AIMessage, AnyMessage, BaseMessage
+from langchain_core.messages import AIMessage, AnyMessage, BaseMessage, ToolMessage
 
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
@@ -19,13 +19,17 @@ from deerflow.models.usage import UsageMeter
 MODEL = "deerflow_model"
 """response_metadata of an AI message: configured name of the model that wrote it."""
 
+CHILD_USAGE = "deerflow_usage"
+"""additional_kwargs of a result: what a child used, as `usage_of` gives it."""
+
 
 @dataclass(slots=True)
 class Ledger:
-    """Cursor of one run: its meter, and which messages are in it."""
+    """Cursor of one run: its meter, and which messages and children are in it."""
 
     meter: UsageMeter = field(default_factory=UsageMeter)
     counted: set[str] = field(default_factory=set[str])
+    children: set[str] = field(default_factory=set[str])
     seen: int = 0
 
 
@@ -51,7 +55,7 @@ class TokenUsageMiddleware(Middleware):
             sent: Sequence[BaseMessage] = (
                 [call.system, *call.messages] if call.system else call.messages
             )
-            ledger.meter.record(message, spec, caller=call.run.agent, sent=sent)
+            _record(call.run, message, spec, sent)
             ledger.counted.add(message.id or "")
         return reply
 
@@ -73,12 +77,39 @@ def recount(run: RunContext, messages: Sequence[AnyMessage], catalog: Catalog) -
     nowhere = len(fresh) if first else 0
     start = next((i + 1 for i, m in enumerate(fresh) if m.id == run.input_id), nowhere)
     for message in fresh[start:]:
+        if isinstance(message, ToolMessage) and CHILD_USAGE in message.additional_kwargs:
+            add_child(run, message.tool_call_id, message.additional_kwargs[CHILD_USAGE])
         if not isinstance(message, AIMessage) or message.id in ledger.counted:
             continue
         name = message.response_metadata.get(MODEL)
         if name is not None:
             ledger.counted.add(message.id or "")
-            ledger.meter.record(message, _named(catalog, str(name)), caller=run.agent)
+            _record(run, message, _named(catalog, str(name)))
+
+
+def add_child(run: RunContext, task_id: str, used: Mapping[str, Any] | None) -> None:
+    """Count a child once.
+
+    Args:
+        run: the lead's.
+        task_id: the child's; nothing happens when it is known already.
+        used: what `usage_of` gave a former process; None when the child ran in this process and
+            was counted call by call.
+    """
+    ledger = _ledger(run.root)
+    if task_id not in ledger.children:
+        ledger.children.add(task_id)
+        ledger.meter.merge(UsageMeter.from_dict(used or {}))
+
+
+def _record(
+    run: RunContext, message: AIMessage, spec: ModelSpec, sent: Sequence[BaseMessage] = ()
+) -> None:
+    """Into the run's own meter and, for a child, into the meters of those it works for."""
+    each: RunContext | None = run
+    while each is not None:
+        _ledger(each).meter.record(message, spec, caller=run.caller, sent=sent)
+        each = each.parent
 
 
 def _ledger(run: RunContext) -> Ledger:
@@ -102,5 +133,5 @@ def usage_of(run: RunContext) -> dict[str, Any]:
 
 
 def meter_of(run: RunContext) -> UsageMeter:
-    """The meter of a run, made when there is none: children and summaries add to it."""
+    """The meter of a run, made when there is none: summaries add to it, and children have."""
     return _ledger(run).meter

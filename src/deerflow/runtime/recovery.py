@@ -11,6 +11,7 @@ from langgraph.types import StateSnapshot
 
 from deerflow.agent.context import INPUT, RunContext
 from deerflow.agent.record import shown
+from deerflow.events import TASK_EVENTS
 
 DIED: dict[str, Any] = {
     "code": "process_died",
@@ -35,6 +36,8 @@ async def note_logged(context: RunContext) -> None:
                 context.completed.add(str(payload["message_id"]))
             elif event.type == "tool_completed":
                 context.completed.add(str(payload["tool_call_id"]))
+            elif event.type in TASK_EVENTS:
+                context.tasks[str(payload["task_id"])] = event.type
         after = events[-1].seq
     for message_id in begun - context.logged.keys():
         if await context.storage.deltas.read(context.run_id, message_id):
@@ -67,7 +70,7 @@ async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMess
             continue
         if (row.error or {}).get("code") != DIED["code"] or INPUT + row.run_id in known:
             break
-        earlier = replace(context, run_id=row.run_id, logged={}, completed=set())
+        earlier = replace(context, run_id=row.run_id, logged={}, completed=set(), tasks={})
         await note_logged(earlier)
         message = HumanMessage(str(row.input.get("task", "")), id=earlier.input_id)
         if message.id not in earlier.logged:
@@ -105,6 +108,7 @@ async def close_open_turn(
         bash_calls={},
         logged={},
         completed=set(),
+        tasks={},
     )
     await note_logged(earlier)
     known = {message.id for message in messages}
