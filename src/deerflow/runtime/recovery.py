@@ -11,7 +11,7 @@ from langgraph.types import StateSnapshot
 
 from deerflow.agent.context import INPUT, RunContext
 from deerflow.agent.record import shown
-from deerflow.events import TASK_EVENTS
+from deerflow.events import TASK_EVENTS, Event
 
 DIED: dict[str, Any] = {
     "code": "process_died",
@@ -25,23 +25,26 @@ async def note_logged(context: RunContext) -> None:
     after, begun = 0, set[str]()
     while events := await context.storage.events.read(context.thread_key, after=after):
         for event in events:
-            payload = event.payload
-            if event.run_id != context.run_id:
-                continue
-            if event.type in ("message", "task_running"):
-                context.logged[str(payload["message"].get("id"))] = payload["message"]
-            elif event.type == "model_started":
-                begun.add(str(payload["message_id"]))
-            elif event.type == "model_completed":
-                context.completed.add(str(payload["message_id"]))
-            elif event.type == "tool_completed":
-                context.completed.add(str(payload["tool_call_id"]))
-            elif event.type in TASK_EVENTS:
-                context.tasks[str(payload["task_id"])] = event.type
+            if event.run_id == context.run_id:
+                _note(event, context, begun)
         after = events[-1].seq
     for message_id in begun - context.logged.keys():
         if await context.storage.deltas.read(context.run_id, message_id):
             void(context, message_id)
+
+
+def _note(event: Event, context: RunContext, begun: set[str]) -> None:
+    payload = event.payload
+    if event.type in ("message", "task_running"):
+        context.logged[str(payload["message"].get("id"))] = payload["message"]
+    elif event.type == "model_started":
+        begun.add(str(payload["message_id"]))
+    elif event.type == "model_completed":
+        context.completed.add(str(payload["message_id"]))
+    elif event.type == "tool_completed":
+        context.completed.add(str(payload["tool_call_id"]))
+    elif event.type in TASK_EVENTS:
+        context.tasks[str(payload["task_id"])] = event.type
 
 
 def void(context: RunContext, message_id: str) -> None:
