@@ -12,9 +12,11 @@ from deerflow.errors import UsageError
 from deerflow.memory.deermem.words import clean, normalised
 from deerflow.memory.protocol import (
     CATEGORIES,
+    HISTORY_SUMMARIES,
     MAX_FACT_CHARS,
     MAX_TAKEN,
     RETIRED,
+    USER_SUMMARIES,
     Category,
     Fact,
     MemoryDocument,
@@ -24,6 +26,9 @@ from deerflow.memory.protocol import (
 
 MAX_PAST = 1_000
 """Superseded and retired facts that a document keeps; the oldest go first."""
+
+MAX_SUMMARY_CHARS = 20_000
+"""A layer of prose is a few paragraphs; what is longer is cut."""
 
 LAST_SECOND = 253_402_300_799.0
 """9999-12-31T23:59:59Z, the last second that ISO 8601 times can name."""
@@ -170,7 +175,8 @@ def sealed(former: MemoryDocument, new: MemoryDocument, now: float) -> MemoryDoc
     """The new document as a storage keeps it: next revision, bounded, nothing that breaks a file.
 
     Raises:
-        ValueError: two facts have one id, or a fact or summary has no finite numbers.
+        UsageError: see `checked_content`, `checked_category`, `checked_confidence`.
+        ValueError: two facts have one id, an unknown summary, a time or duration that is none.
     """
     facts = tuple(_sound(fact) for fact in new.facts)
     if len({fact.id for fact in facts}) < len(facts):
@@ -179,8 +185,8 @@ def sealed(former: MemoryDocument, new: MemoryDocument, now: float) -> MemoryDoc
     gone = set(past[: max(0, len(past) - MAX_PAST)])
     return replace(
         new,
-        user=_sound_summaries(new.user),
-        history=_sound_summaries(new.history),
+        user=_sound_summaries(new.user, USER_SUMMARIES),
+        history=_sound_summaries(new.history, HISTORY_SUMMARIES),
         facts=tuple(fact for fact in facts if fact.id not in gone),
         updated_at=moment(now),
         revision=former.revision + 1,
@@ -207,14 +213,13 @@ def without(facts: Iterable[Fact], fact_id: str) -> tuple[Fact, ...]:
 
 
 def _sound(fact: Fact) -> Fact:
-    if not math.isfinite(fact.confidence):
-        raise ValueError("a confidence is no number")
-    if fact.valid_days is not None and not math.isfinite(fact.valid_days):
-        raise ValueError("the days of a fact are no number")
+    if fact.valid_days is not None and not 0 <= fact.valid_days < math.inf:
+        raise ValueError(f"a fact cannot hold for {fact.valid_days} days")
     return fact.with_(
         id=clean(fact.id),
-        content=clean(fact.content),
-        confidence=float(fact.confidence),
+        content=checked_content(fact.content),
+        category=checked_category(fact.category),
+        confidence=checked_confidence(fact.confidence),
         source=Source(clean(fact.source.thread), clean(fact.source.message)),
         created_at=moment(fact.created_at),
         last_confirmed=moment(fact.last_confirmed),
@@ -222,7 +227,12 @@ def _sound(fact: Fact) -> Fact:
     )
 
 
-def _sound_summaries(layers: dict[str, Summary]) -> dict[str, Summary]:
+def _sound_summaries(layers: dict[str, Summary], names: tuple[str, ...]) -> dict[str, Summary]:
+    if not layers.keys() <= set(names):
+        raise ValueError(f"there is no summary {sorted(layers.keys() - set(names))}")
     return {
-        name: Summary(clean(layer.text), moment(layer.updated_at)) for name, layer in layers.items()
+        name: Summary(text, moment(layer.updated_at))
+        for name, layer in layers.items()
+        for text in [clean(layer.text)[:MAX_SUMMARY_CHARS].rstrip()]
+        if text
     }
