@@ -7,7 +7,7 @@ no process has to be alive for a row to be decided, expired or taken over.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
 
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "superseded"]
@@ -61,6 +61,20 @@ class ApprovalRow:
     edited: dict[str, Any] | None = None
     note: str = ""
 
+    def decided(self, decision: Decision) -> ApprovalRow:
+        """This row as a decision leaves it; a human's that comes too late finds it expired."""
+        late = self.expires_at is not None and self.expires_at <= decision.at
+        if late and decision.status in ("approved", "rejected"):
+            decision = Decision("expired", "expiry", decision.at)
+        return replace(
+            self,
+            status=decision.status,
+            decided_at=decision.at,
+            decided_by=decision.by,
+            edited=decision.edited,
+            note=decision.note,
+        )
+
 
 @dataclass(frozen=True, slots=True)
 class Decision:
@@ -108,6 +122,8 @@ class Approvals(Protocol):
         self, user_id: str, approval_id: str, decision: Decision
     ) -> tuple[ApprovalRow, bool]:
         """Decide a pending approval.
+
+        An approval or rejection at `expires_at` or later comes too late: the row expires instead.
 
         Returns:
             The row as it now is, and whether this very decision is the one that counts.
@@ -191,7 +207,14 @@ class Batches(Protocol):
     def settle(
         self, batch_id: str, index: int, status: ItemStatus, result: str | None = None
     ) -> Awaitable[None]:
-        """Write how an item ended (or that it waits, or is pending again); queued in order."""
+        """Write how an item ended (or that it waits, or is pending again); queued in order.
+
+        An item that is done stays done: its first result counts.
+
+        Raises:
+            NotFoundError: when awaited, the batch has no such item.
+            ThreadGoneError: when awaited, there is no such batch (any more).
+        """
         ...
 
     async def items(self, batch_id: str, *, after: int = -1, limit: int = 1000) -> list[BatchItem]:

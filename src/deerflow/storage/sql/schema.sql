@@ -1,3 +1,54 @@
+CREATE TABLE approvals (
+  id INTEGER NOT NULL,
+  user_id TEXT NOT NULL,
+  approval_id TEXT NOT NULL,
+  thread INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  created_at FLOAT NOT NULL,
+  expires_at FLOAT,
+  decided_at FLOAT,
+  call BLOB NOT NULL,
+  decision BLOB,
+  CONSTRAINT pk_approvals PRIMARY KEY (id),
+  CONSTRAINT uq_approvals_user_id_approval_id UNIQUE (user_id, approval_id)
+);
+
+CREATE INDEX ix_approvals_expiry ON approvals (status, expires_at);
+
+CREATE INDEX ix_approvals_listed ON approvals (user_id, status, created_at);
+
+CREATE INDEX ix_approvals_thread ON approvals (thread);
+
+CREATE TABLE batch_items (
+  id INTEGER NOT NULL,
+  batch INTEGER NOT NULL,
+  position INTEGER NOT NULL,
+  status TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  item BLOB NOT NULL,
+  result BLOB,
+  CONSTRAINT pk_batch_items PRIMARY KEY (id),
+  CONSTRAINT uq_batch_items_batch_position UNIQUE (batch, position)
+);
+
+CREATE INDEX ix_batch_items_claim ON batch_items (batch, status, position);
+
+CREATE TABLE batches (
+  id INTEGER NOT NULL,
+  batch_id TEXT NOT NULL,
+  thread INTEGER NOT NULL,
+  user_id TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  total INTEGER NOT NULL,
+  created_at FLOAT NOT NULL,
+  settings BLOB NOT NULL,
+  CONSTRAINT pk_batches PRIMARY KEY (id),
+  CONSTRAINT uq_batches_batch_id UNIQUE (batch_id)
+);
+
+CREATE INDEX ix_batches_thread ON batches (thread);
+
 CREATE TABLE blob_refs (
   thread INTEGER NOT NULL,
   blob INTEGER NOT NULL,
@@ -51,6 +102,27 @@ CREATE TABLE checkpoints (
 )
  WITHOUT ROWID;
 
+CREATE TABLE memory_queue (
+  id INTEGER NOT NULL,
+  entry_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  thread INTEGER NOT NULL,
+  thread_id TEXT NOT NULL,
+  queued_at FLOAT NOT NULL,
+  due_at FLOAT NOT NULL,
+  attempts INTEGER NOT NULL,
+  owner TEXT NOT NULL,
+  payload BLOB NOT NULL,
+  CONSTRAINT pk_memory_queue PRIMARY KEY (id),
+  CONSTRAINT uq_memory_queue_entry_id UNIQUE (entry_id)
+);
+
+CREATE INDEX ix_memory_queue_due ON memory_queue (owner, due_at);
+
+CREATE INDEX ix_memory_queue_thread ON memory_queue (thread);
+
+CREATE INDEX ix_memory_queue_user ON memory_queue (user_id, owner);
+
 CREATE TABLE model_calls (
   thread INTEGER NOT NULL,
   call BLOB NOT NULL,
@@ -101,6 +173,16 @@ CREATE TABLE runs (
 );
 
 CREATE INDEX ix_runs_thread ON runs (thread);
+
+CREATE TABLE spending (
+  user_id TEXT NOT NULL,
+  day TEXT NOT NULL,
+  currency TEXT NOT NULL,
+  tokens BIGINT NOT NULL,
+  money FLOAT NOT NULL,
+  CONSTRAINT pk_spending PRIMARY KEY (user_id, day, currency)
+)
+ WITHOUT ROWID;
 
 CREATE TABLE thread_keys (
   id INTEGER NOT NULL,

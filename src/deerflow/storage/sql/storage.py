@@ -8,12 +8,27 @@ from typing import TYPE_CHECKING
 from deerflow.storage.checkpoints.saver import DeltaSaver
 from deerflow.storage.follow import Hub
 from deerflow.storage.owner import this_owner
-from deerflow.storage.protocol import Blobs, DeltaLog, EventLog, Journal, StorageKind, Threads
+from deerflow.storage.protocol import (
+    Approvals,
+    Batches,
+    Blobs,
+    DeltaLog,
+    EventLog,
+    Journal,
+    MemoryQueue,
+    Spending,
+    StorageKind,
+    Threads,
+)
+from deerflow.storage.sql.approvals import SqlApprovals
+from deerflow.storage.sql.batches import SqlBatches
 from deerflow.storage.sql.blobs import SqlBlobs
 from deerflow.storage.sql.deltas import SqlDeltas, look
 from deerflow.storage.sql.events import SqlEvents
+from deerflow.storage.sql.exchanges import SqlExchanges
 from deerflow.storage.sql.journal import SqlJournal
 from deerflow.storage.sql.reader import Readers
+from deerflow.storage.sql.spending import SqlSpending
 from deerflow.storage.sql.threads import SqlThreads
 from deerflow.storage.sql.writer import Writer
 
@@ -26,20 +41,25 @@ class SqliteStorage:
 
     Args:
         path: the file, its schema up to date (see `schema.prepare`).
-        owner: who runs the runs that are started here; this process when empty.
+        owner: who runs and claims what is started here; this process when empty.
     """
 
     kind: StorageKind = "sqlite"
 
     def __init__(self, path: Path, *, owner: str = "") -> None:
+        owner = owner or this_owner()
         self._hub = hub = Hub()
         self._writer = writer = Writer(path, hub, lambda connection: look(hub, connection))
         self._readers = readers = Readers(path, writer)
         self.events: EventLog = SqlEvents(writer, readers, hub)
         self.deltas: DeltaLog = SqlDeltas(writer, readers, hub)
         self.journal: Journal = SqlJournal(writer, readers)
-        self.threads: Threads = SqlThreads(writer, readers, owner or this_owner())
+        self.threads: Threads = SqlThreads(writer, readers, owner)
         self.blobs: Blobs = SqlBlobs(writer, readers)
+        self.approvals: Approvals = SqlApprovals(writer, readers)
+        self.batches: Batches = SqlBatches(writer, readers, owner)
+        self.memory_queue: MemoryQueue = SqlExchanges(writer, readers, owner)
+        self.spending: Spending = SqlSpending(writer, readers)
         self.saver: BaseCheckpointSaver[int] = DeltaSaver(writer, readers)
 
     async def flush(self) -> None:

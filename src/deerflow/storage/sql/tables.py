@@ -198,6 +198,86 @@ checkpoint_writes = Table(
 )
 
 
+approvals = Table(
+    "approvals",
+    metadata,
+    _id(),
+    Column("user_id", Text, nullable=False),
+    Column("approval_id", Text, nullable=False),
+    _thread(),
+    Column("status", Text, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("expires_at", Float),
+    Column("decided_at", Float),
+    Column("call", LargeBinary, nullable=False),
+    Column("decision", LargeBinary),
+    UniqueConstraint("user_id", "approval_id"),
+)
+Index("ix_approvals_thread", approvals.c.thread)
+Index("ix_approvals_listed", approvals.c.user_id, approvals.c.status, approvals.c.created_at)
+Index("ix_approvals_expiry", approvals.c.status, approvals.c.expires_at)
+
+batches = Table(
+    "batches",
+    metadata,
+    _id(),
+    Column("batch_id", Text, nullable=False),
+    _thread(),
+    Column("user_id", Text, nullable=False),
+    Column("run_id", Text, nullable=False),
+    Column("total", Integer, nullable=False),
+    Column("created_at", Float, nullable=False),
+    Column("settings", LargeBinary, nullable=False),
+    UniqueConstraint("batch_id"),
+)
+Index("ix_batches_thread", batches.c.thread)
+
+batch_items = Table(
+    "batch_items",
+    metadata,
+    _id(),
+    Column("batch", _Id, nullable=False),
+    Column("position", Integer, nullable=False),
+    Column("status", Text, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("owner", Text, nullable=False),
+    Column("item", LargeBinary, nullable=False),
+    Column("result", LargeBinary),
+    UniqueConstraint("batch", "position"),
+)
+Index("ix_batch_items_claim", batch_items.c.batch, batch_items.c.status, batch_items.c.position)
+
+memory_queue = Table(
+    "memory_queue",
+    metadata,
+    _id(),
+    Column("entry_id", Text, nullable=False),
+    Column("user_id", Text, nullable=False),
+    _thread(),
+    Column("thread_id", Text, nullable=False),
+    Column("queued_at", Float, nullable=False),
+    Column("due_at", Float, nullable=False),
+    Column("attempts", Integer, nullable=False),
+    Column("owner", Text, nullable=False, comment="who has claimed it, empty when nobody"),
+    Column("payload", LargeBinary, nullable=False),
+    UniqueConstraint("entry_id"),
+)
+Index("ix_memory_queue_thread", memory_queue.c.thread)
+Index("ix_memory_queue_due", memory_queue.c.owner, memory_queue.c.due_at)
+Index("ix_memory_queue_user", memory_queue.c.user_id, memory_queue.c.owner)
+
+spending = Table(
+    "spending",
+    metadata,
+    _key("user_id", Text),
+    _key("day", Text),
+    _key("currency", Text),
+    Column("tokens", BigInteger, nullable=False, comment="on the row without a currency"),
+    Column("money", Float, nullable=False),
+    sqlite_with_rowid=False,
+)
+
+
 def render_schema() -> str:
     """SQL that creates every table on SQLite; the text of `schema.sql`."""
     dialect = sqlite.dialect()

@@ -10,6 +10,7 @@ from typing import Any
 from deerflow.storage.encoding import clean_text, dump_json, load_json
 from deerflow.storage.protocol import RunRow, ThreadRow
 from deerflow.storage.sql.batch import Batch
+from deerflow.storage.sql.batches import delete_batches
 from deerflow.storage.sql.blobs import release_all
 from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.reader import Readers
@@ -38,7 +39,8 @@ _OLDER = (
     " ORDER BY t.updated_at DESC, k.thread_key DESC LIMIT ?"
 )
 _CHECKPOINTS = ("checkpoint_values", "checkpoint_writes", "checkpoints")
-_OWNED = ("run_events", "run_deltas", "tool_calls", "model_calls", "runs", *_CHECKPOINTS)
+_WORK = ("approvals", "memory_queue")
+_OWNED = ("run_events", "run_deltas", "tool_calls", "model_calls", "runs", *_CHECKPOINTS, *_WORK)
 """Tables whose rows name their thread."""
 
 
@@ -146,6 +148,7 @@ class SqlThreads:
                 return None
             ref = batch.thread(found.thread_key)
             delete_rows(connection, ref.id, _OWNED)
+            delete_batches(connection, ref.id)
             release_all(connection, ref.id)
             connection.execute("DELETE FROM threads WHERE id = ?", (ref.id,))
             connection.execute(

@@ -1,0 +1,48 @@
+"""What users have spent, in SQL: sums that every process adds to."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable
+
+from deerflow.storage.protocol import Spent
+from deerflow.storage.sql.batch import Batch
+from deerflow.storage.sql.driver import Connection
+from deerflow.storage.sql.reader import Readers
+from deerflow.storage.sql.writer import Writer
+
+_ADD = (
+    "INSERT INTO spending (user_id, day, currency, tokens, money) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (user_id, day, currency) DO UPDATE"
+    " SET tokens = tokens + excluded.tokens, money = money + excluded.money"
+)
+_OF = "SELECT currency, tokens, money FROM spending WHERE user_id = ? AND day = ?"
+
+
+class SqlSpending:
+    """Spending on the writer's queue. Tokens are on the row whose currency is empty."""
+
+    def __init__(self, writer: Writer, readers: Readers) -> None:
+        self._writer = writer
+        self._readers = readers
+
+    def add(self, user_id: str, day: str, tokens: int, money: dict[str, float]) -> Awaitable[None]:
+        """See Spending."""
+        rows = [(user_id, day, "", tokens, 0.0)]
+        rows += [(user_id, day, currency, 0, amount) for currency, amount in money.items()]
+
+        def work(batch: Batch) -> None:
+            batch.connection.executemany(_ADD, rows)
+
+        return self._writer.submit(work)
+
+    async def of(self, user_id: str, day: str) -> Spent:
+        """See Spending."""
+
+        def query(connection: Connection) -> Spent:
+            rows = connection.execute(_OF, (user_id, day)).fetchall()
+            return Spent(
+                sum(tokens for _, tokens, _ in rows),
+                {currency: money for currency, _, money in rows if currency},
+            )
+
+        return await self._readers.read(query, scope="")
