@@ -17,6 +17,7 @@ from deerflow.errors import StorageError
 from deerflow.guardrails.protocol import GuardrailProvider
 from deerflow.lead.graphs import LeadAgents
 from deerflow.lead.parts import LeadParts
+from deerflow.lead.profiles import FolderProfiles
 from deerflow.memory.protocol import MemoryManager
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.catalog import ModelCatalog
@@ -183,6 +184,7 @@ async def open_harness(
             memory=memory,
             skills=make_skills(loaded),
             guardrails=make_guardrails(loaded),
+            profiles=FolderProfiles(lambda user: user_folder(loaded, user) / "agents"),
         )
         agents = LeadAgents(parts)
         runs = Runs(
@@ -194,6 +196,7 @@ async def open_harness(
                 agent=agents,
                 folders=thread_folders(loaded),
                 usage=usage_of,
+                profile=agents.profile,
             )
         )
         stack.push_async_callback(runs.close)
@@ -259,17 +262,22 @@ def make_provider(loaded: LoadedConfig) -> SandboxProvider:
     return load_provider(config.use)
 
 
+def user_folder(loaded: LoadedConfig, user_id: str) -> Path:
+    """The folder of a user: threads, own skills, custom agents."""
+    name = urllib.parse.quote(user_id, safe="").replace(".", "%2E")
+    return loaded.home / "users" / name
+
+
 def thread_folders(loaded: LoadedConfig) -> Folders:
     """Where the files of (user_id, thread_key) lie: `users/{uid}/threads/{key}/user-data`."""
-    users = loaded.home / "users"
     public = Path(loaded.config.skills.path or loaded.home / "skills") / "public"
     shown = public if public.is_dir() else None
 
     def folders(user_id: str, thread_key: str) -> ThreadFolders:
-        user = f"{users}/{urllib.parse.quote(user_id, safe='').replace('.', '%2E')}"
-        custom = Path(f"{user}/skills")
+        user = user_folder(loaded, user_id)
+        custom = user / "skills"
         return ThreadFolders(
-            Path(f"{user}/threads/{thread_key}/user-data"),
+            user / "threads" / thread_key / "user-data",
             shown,
             custom if custom.is_dir() else None,
         )

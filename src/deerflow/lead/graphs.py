@@ -13,7 +13,9 @@ from langgraph.graph.state import CompiledStateGraph
 from deerflow.agent.build import AgentParts, build_agent
 from deerflow.agent.context import RunContext
 from deerflow.agent.prompt import PromptFacts, apply_prompt_template
+from deerflow.errors import NotFoundError
 from deerflow.lead.parts import LeadParts
+from deerflow.lead.profiles import LeadProfile
 from deerflow.lead.rows import build_rows
 from deerflow.models.protocol import ModelSpec
 from deerflow.subagents.batch import batch_tools
@@ -33,11 +35,11 @@ LEAD_TOOLS = frozenset({"ask_clarification", "present_files", "write_todos", "vi
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a lead's graph depends on: model, delegation and the custom agent's state."""
+    """What a lead's graph depends on: model, delegation, and who leads."""
 
     model: str
-    delegate: bool = False
-    custom: Hashable = None
+    delegate: bool
+    profile: LeadProfile
 
 
 class LeadAgents:
@@ -52,35 +54,61 @@ class LeadAgents:
         self.executor = SubagentExecutor(config.subagents, self._child)
 
     async def __call__(self, run: RunContext) -> Graph:
-        """The agent that leads a run. Raises like `graph`."""
-        return await self.graph(run.model_name, run.delegate)
+        """The agent that leads a run. Raises like `graph` and `profile`."""
+        profile = await self.profile(run.user_id, run.agent_name)
+        return await self.graph(run.model_name, run.delegate, profile)
 
-    async def graph(self, model: str, delegate: bool = True) -> Graph:
+    async def profile(self, user_id: str, name: str) -> LeadProfile:
+        """Who leads: a user's custom agent, or with "" the one of this process.
+
+        Raises:
+            NotFoundError: the user has no such agent.
+            ConfigError: its files cannot be used.
+        """
+        if not name:
+            return self._parts.profile
+        if self._parts.profiles is None:
+            raise NotFoundError(f"There is no agent {name!r}.", cure="Custom agents are off here.")
+        return await self._parts.profiles.get(user_id, name)
+
+    async def graph(
+        self, model: str, delegate: bool = True, profile: LeadProfile | None = None
+    ) -> Graph:
         """The agent for a model, with or without children to delegate to.
 
         Raises:
             NotFoundError: unknown model.
             ConfigError: the model's class or key is wrong.
         """
-        key = Signature(model, delegate)
+        key = Signature(model, delegate, profile or self._parts.profile)
         async with self._lock:
             if key not in self._graphs:
-                self._graphs[key] = build_agent(self.parts_of(model, delegate))
+                made = self.parts_of(model, delegate, profile)
+                self._graphs[key] = build_agent(made)
         return self._graphs[key]
 
-    def parts_of(self, name: str, delegate: bool = False) -> AgentParts:
+    def parts_of(
+        self, name: str, delegate: bool = False, profile: LeadProfile | None = None
+    ) -> AgentParts:
         """What the lead agent for a model is compiled from."""
         parts = self._parts
+        profile = profile or parts.profile
         spec = parts.catalog.spec(name)
         tools = self._tools(spec)
         children = delegate and spec.tools and not spec.compact
         if children:
             tools += task_tools(self.executor, self.roster)
             tools += batch_tools(self.executor, self.roster, parts.config.batch)
+        facts = replace(
+            self._facts(spec),
+            delegate=children,
+            agent_name=profile.name,
+            instructions=profile.soul,
+        )
         return AgentParts(
             model=parts.catalog.get(name),
-            tools=tools,
-            system=apply_prompt_template(replace(self._facts(spec), delegate=children)),
+            tools=[tool for tool in tools if profile.may_use(tool.name)],
+            system=apply_prompt_template(facts),
             rows=build_rows(parts),
             extra=parts.extra,
             saver=parts.saver,
@@ -127,5 +155,4 @@ class LeadAgents:
             compact=spec.compact,
             sandbox_python=parts.sandbox_python,
             network=parts.config.sandbox.network,
-            instructions=parts.instructions,
         )

@@ -12,6 +12,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 
 from deerflow.config.schema import AppConfig
 from deerflow.guardrails.protocol import GuardrailProvider
+from deerflow.lead.profiles import BUILT_IN, FolderProfiles, LeadProfile
 from deerflow.memory.protocol import MemoryManager
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
@@ -35,7 +36,8 @@ class LeadParts:
         skills: where skills are kept, None for none.
         guardrails: who decides over tool calls, None when nobody does.
         subagents: kinds of child beside the built-in and configured ones.
-        instructions: text of the caller's own in every system prompt, or "".
+        profile: who leads when a run names no custom agent.
+        profiles: users' custom agents, None for none.
     """
 
     config: AppConfig
@@ -49,4 +51,5 @@ class LeadParts:
     skills: SkillStore | None = None
     guardrails: GuardrailProvider | None = None
     subagents: Sequence[SubagentSpec] = ()
-    instructions: str = ""
+    profile: LeadProfile = BUILT_IN
+    profiles: FolderProfiles | None = None

@@ -25,6 +25,7 @@ class ModelCatalog:
         models: the section, in order; the first is the default.
         environ: variables, for keys and proxies that the section does not give.
         home: DEER_FLOW_HOME, for the embedded model's file.
+        given: chat models that the caller made, by name; they come first.
     """
 
     def __init__(
@@ -33,15 +34,19 @@ class ModelCatalog:
         *,
         environ: Mapping[str, str] | None = None,
         home: Path | None = None,
+        given: Mapping[str, BaseChatModel] | None = None,
     ) -> None:
         self._configs = {config.name: config for config in models}
         self._around = Surroundings(dict(environ or {}), SessionPool(), home)
         self._recipes: dict[str, Recipe] = {}
         self._built: dict[tuple[str, bool | None], WireModel] = {}
+        self._given = {name: _wired(name, model) for name, model in (given or {}).items()}
 
     @property
     def default(self) -> str:
         """Name of the first model. Raises NotFoundError when none is configured."""
+        if self._given:
+            return next(iter(self._given))
         if not self._configs:
             raise NotFoundError(
                 "No model is configured.", cure="Add one under `models` in config.yaml."
@@ -50,7 +55,7 @@ class ModelCatalog:
 
     def names(self) -> list[str]:
         """Configured names in order."""
-        return list(self._configs)
+        return [*self._given, *self._configs]
 
     def config(self, name: str) -> ModelConfig:
         """The section's entry. Raises NotFoundError with the nearest name."""
@@ -64,6 +69,8 @@ class ModelCatalog:
 
     def spec(self, name: str) -> ModelSpec:
         """Facts of a model. Raises NotFoundError, ConfigError (its class path has no meaning)."""
+        if name in self._given:
+            return self._given[name].spec
         return _spec(self.config(name), self._recipe(name))
 
     def get(self, name: str, *, thinking: bool | None = None) -> BaseChatModel:
@@ -78,7 +85,7 @@ class ModelCatalog:
             NotFoundError: no such name.
             ConfigError: its package is missing, its class or a key is wrong.
         """
-        found = self._built.get((name, thinking))
+        found = self._given.get(name) or self._built.get((name, thinking))
         if found is None:
             config, how = self.config(name), self._recipe(name)
             keys = thinking_keys(config, thinking)
@@ -95,6 +102,8 @@ class ModelCatalog:
 
     def fallbacks(self, name: str) -> list[str]:
         """Models to fall over to, in order. Raises NotFoundError when one of them is unknown."""
+        if name in self._given:
+            return []
         names = dict.fromkeys(self.config(name).fallbacks)
         return [self.config(other).name for other in names if other != name]
 
@@ -130,6 +139,21 @@ def create_chat_model(
     """
     catalog = ModelCatalog(config.models, environ=environ)
     return catalog.get(name or catalog.default, thinking=thinking)
+
+
+def _wired(name: str, model: BaseChatModel) -> WireModel:
+    """A model that was made outside, with what it tells of itself."""
+    profile: Mapping[str, Any] = getattr(model, "profile", None) or {}
+    spec = ModelSpec(
+        name=name,
+        provider=model._llm_type,  # pyright: ignore[reportPrivateUsage]
+        model=str(getattr(model, "model_name", None) or getattr(model, "model", None) or name),
+        context_window=profile.get("max_input_tokens"),
+        max_output=profile.get("max_output_tokens"),
+        vision=bool(profile.get("image_inputs")),
+        tools=bool(profile.get("tool_calling", True)),
+    )
+    return WireModel(inner=model, spec=spec)
 
 
 def thinking_keys(config: ModelConfig, thinking: bool | None) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import uuid
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 from langchain_core.messages import HumanMessage
 from langgraph.graph.state import CompiledStateGraph
@@ -34,6 +34,25 @@ MAX_ID = 255
 """Characters of a thread id at most."""
 
 
+class Lead(Protocol):
+    """What admission asks of who leads: see `deerflow.lead.profiles.LeadProfile`."""
+
+    @property
+    def model(self) -> str | None:
+        """Configured name or None."""
+        ...
+
+    @property
+    def skills(self) -> tuple[str, ...] | None:
+        """Names it may use, None for all."""
+        ...
+
+    @property
+    def max_turns(self) -> int | None:
+        """Model turns or None."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class RunParts:
     """What the runner drives.
@@ -46,6 +65,7 @@ class RunParts:
         agent: compiled graph for a run.
         folders: host folders for (user_id, thread_key).
         usage: usage of a run read off its context, for the run row and event.
+        profile: who leads, for (user_id, name of a custom agent or "").
     """
 
     config: AppConfig
@@ -55,6 +75,7 @@ class RunParts:
     agent: Callable[[RunContext], Awaitable[Graph]]
     folders: Folders
     usage: Callable[[RunContext], dict[str, Any]]
+    profile: Callable[[str, str], Awaitable[Lead]]
 
 
 @dataclass(slots=True)
@@ -97,7 +118,9 @@ class Admission:
         """
         parts = self._parts
         await check_request(request, parts.config, parts.catalog)
-        model = request.model or parts.catalog.default
+        lead = await parts.profile(request.user_id, request.agent_name)
+        model = request.model or lead.model or parts.catalog.default
+        parts.catalog.spec(model)
         thread = await parts.storage.threads.ensure(
             request.user_id, request.thread_id or uuid.uuid4().hex
         )
@@ -106,6 +129,8 @@ class Admission:
         expect = (*expected(request), *await _asked_for(request, folders))
         expect = tuple(dict.fromkeys(expect))
         context = self._context(thread, run_id, folders, request, model, expect)
+        context.skills = lead.skills
+        context.max_turns = request.max_turns or lead.max_turns or context.max_turns
         settings = {
             "model": model,
             "plan": request.plan,
@@ -184,6 +209,7 @@ class Admission:
         context.resumed = True
         context.plan = bool(row.config.get("plan", request.plan))
         context.agent_name = str(row.config.get("agent") or "")
+        context.skills = (await parts.profile(request.user_id, context.agent_name)).skills
         context.delegate = bool(row.config.get("delegate", context.delegate))
         if request.max_turns is None:
             context.max_turns = int(row.config.get("max_turns", context.max_turns))

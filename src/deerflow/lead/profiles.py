@@ -1,0 +1,188 @@
+"""Who leads a run: the built-in agent, one that a caller describes, or a user's custom agent.
+
+A custom agent is a folder `users/<user>/agents/<name>/` with a `SOUL.md` (what it is told in every
+run) and an optional `config.yaml` (description, model, tools, skills, max_turns).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import difflib
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+from pydantic import Field, ValidationError
+from ruamel.yaml import YAML
+from ruamel.yaml.error import YAMLError
+
+from deerflow.config.section import Positive, Section
+from deerflow.errors import ConfigError, NotFoundError, UsageError
+
+SOUL = "SOUL.md"
+SETTINGS = "config.yaml"
+MAX_SOUL = 65_536
+"""Characters of a SOUL.md: it is sent with every request."""
+
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?")
+
+
+@dataclass(frozen=True, slots=True)
+class LeadProfile:
+    """An agent that leads runs.
+
+    Attributes:
+        name: what it calls itself, "" for the built-in one.
+        description: what it is for, for people.
+        soul: what it is told in every run, or "".
+        model: configured name, None for the default.
+        tools: names it may use, None for all.
+        skills: names it may use, None for all.
+        max_turns: model turns of a run, None as configured.
+    """
+
+    name: str = ""
+    description: str = ""
+    soul: str = ""
+    model: str | None = None
+    tools: tuple[str, ...] | None = None
+    skills: tuple[str, ...] | None = None
+    max_turns: int | None = None
+
+    def may_use(self, tool: str) -> bool:
+        """Whether it is offered a tool."""
+        return self.tools is None or tool in self.tools
+
+
+BUILT_IN = LeadProfile()
+
+
+class ProfileConfig(Section):
+    """A custom agent's config.yaml."""
+
+    name: str = Field(default="", description="Shown name.")
+    description: str = Field(default="", description="What it is for.")
+    model: str | None = Field(default=None, description="Configured model; null = the default.")
+    tools: tuple[str, ...] | None = Field(default=None, description="Tools; null = all.")
+    tool_groups: tuple[str, ...] | None = Field(default=None, description="Accepted.")
+    skills: tuple[str, ...] | None = Field(default=None, description="Skills; null = all.")
+    max_turns: Positive | None = Field(default=None, description="Model turns of a run.")
+
+
+class FolderProfiles:
+    """Custom agents of users, in folders.
+
+    Args:
+        folder: the folder of a user's agents.
+    """
+
+    def __init__(self, folder: Callable[[str], Path]) -> None:
+        self._folder = folder
+
+    async def get(self, user_id: str, name: str) -> LeadProfile:
+        """A user's agent.
+
+        Raises:
+            NotFoundError: there is none of this name, with the nearest one.
+            ConfigError: its files cannot be used.
+        """
+        return await asyncio.to_thread(self._get, user_id, name)
+
+    async def list(self, user_id: str) -> list[str]:
+        """Names of a user's agents, sorted."""
+        return await asyncio.to_thread(self._names, user_id)
+
+    async def save(self, user_id: str, profile: LeadProfile) -> None:
+        """Write or replace an agent: both files, each at once.
+
+        Raises:
+            UsageError: its name or soul cannot be kept.
+        """
+        check_name(profile.name)
+        if len(profile.soul) > MAX_SOUL:
+            raise UsageError(
+                f"The soul of {profile.name} has more than {MAX_SOUL} characters.",
+                cure="Put what it needs now and then into a skill.",
+            )
+        await asyncio.to_thread(self._save, user_id, profile)
+
+    def _names(self, user_id: str) -> list[str]:
+        root = self._folder(user_id)
+        if not root.is_dir():
+            return []
+        return sorted(each.parent.name for each in root.glob(f"*/{SOUL}"))
+
+    def _get(self, user_id: str, name: str) -> LeadProfile:
+        folder = self._folder(user_id) / name
+        soul = folder / SOUL
+        if not NAME.fullmatch(name) or not soul.is_file():
+            names = self._names(user_id)
+            near = difflib.get_close_matches(name, names, n=1, cutoff=0.4)
+            listed = ", ".join(names) or "none"
+            cure = f"Did you mean {near[0]!r}?" if near else f"Your agents: {listed}."
+            raise NotFoundError(f"There is no agent {name!r}.", cure=cure)
+        try:
+            text = soul.read_text(encoding="utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError([f"agent {name}: {SOUL}: {error}"]) from error
+        config = _settings(folder / SETTINGS, name)
+        return LeadProfile(
+            name=name,
+            description=config.description,
+            soul=text[:MAX_SOUL].strip(),
+            model=config.model,
+            tools=config.tools,
+            skills=config.skills,
+            max_turns=config.max_turns,
+        )
+
+    def _save(self, user_id: str, profile: LeadProfile) -> None:
+        folder = self._folder(user_id) / profile.name
+        folder.mkdir(parents=True, exist_ok=True)
+        fields = {
+            "description": profile.description,
+            "model": profile.model,
+            "tools": profile.tools and list(profile.tools),
+            "skills": profile.skills and list(profile.skills),
+            "max_turns": profile.max_turns,
+        }
+        kept = {key: value for key, value in fields.items() if value}
+        new = folder / f".{SETTINGS}.new"
+        with new.open("w", encoding="utf-8") as stream:
+            cast("Any", YAML()).dump(kept, stream)
+        new.replace(folder / SETTINGS)
+        new = folder / f".{SOUL}.new"
+        new.write_text(profile.soul, encoding="utf-8")
+        new.replace(folder / SOUL)
+
+
+def check_name(name: str) -> None:
+    """Refuse a name that is no folder's.
+
+    Raises:
+        UsageError: other signs than letters, digits, hyphens and underscores, or longer than 64.
+    """
+    if not NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name of an agent.",
+            cure="Use up to 64 letters, digits, hyphens and underscores.",
+        )
+
+
+def _settings(path: Path, name: str) -> ProfileConfig:
+    if not path.exists():
+        return ProfileConfig()
+    where = f"agent {name}: {SETTINGS}"
+    try:
+        with path.open(encoding="utf-8") as stream:
+            raw: Any = cast("Any", YAML(typ="safe", pure=True)).load(stream)
+        return ProfileConfig.model_validate(raw or {})
+    except (OSError, UnicodeDecodeError, YAMLError) as error:
+        raise ConfigError([f"{where}: {' '.join(str(error).split())}"]) from error
+    except ValidationError as error:
+        problems = [
+            f"{where}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+        ]
+        raise ConfigError(problems) from error
