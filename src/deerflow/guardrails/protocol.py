@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Literal, Protocol, runtime_checkable
 
-ACTION_LIMIT = 65_536
-"""Characters of arguments that a provider is handed at most; longer values are cut."""
+EVALUATE_SECONDS = 10.0
+"""Seconds that a provider may take for a verdict; more counts as a failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,7 +15,7 @@ class Action:
 
     Attributes:
         tool: name of the tool.
-        args: as the model gave them.
+        args: as the model gave them, or as a human edited them; whole, however long.
         user_id: owner of the thread.
         thread_id: the client's thread id.
         run_id: the run.
@@ -58,7 +58,11 @@ class GuardrailProvider(Protocol):
     name: str
 
     async def evaluate(self, action: Action) -> Verdict:
-        """The verdict on an action; whatever it raises counts as a failure (see fail_closed)."""
+        """The verdict on an action, within EVALUATE_SECONDS.
+
+        Whatever it raises counts as a failure (see `guardrails.fail_closed`). It is asked once for
+        a call; again only when a kill came before the call began, or when a human edited the call.
+        """
         ...
 
 
@@ -69,7 +73,7 @@ class Rule:
     Attributes:
         tools: names or globs ("bash", "mcp_*").
         decision: what holds when it matches.
-        args: argument name → glob over its text; all must match, {} matches every call.
+        args: argument name or glob → glob over its text; all must match, {} matches every call.
         reason: for people.
         expires_seconds: with ask.
         default: with ask.
