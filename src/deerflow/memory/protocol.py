@@ -235,7 +235,7 @@ class MemoryStorage(Protocol):
 class UpdateQueue(Protocol):
     """The writing side of a memory: takes exchanges and works them off."""
 
-    async def put(self, user_id: str, thread_key: str, exchange: Exchange) -> None:
+    async def put(self, user_id: str, thread_key: str, exchange: Exchange) -> str:
         """See `MemoryManager.queue`."""
         ...
 
