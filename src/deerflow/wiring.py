@@ -6,9 +6,10 @@ import gc
 import urllib.parse
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
 from deerflow.config.load import LoadedConfig
@@ -17,7 +18,7 @@ from deerflow.errors import StorageError
 from deerflow.guardrails.protocol import GuardrailProvider
 from deerflow.lead.graphs import LeadAgents
 from deerflow.lead.parts import LeadParts
-from deerflow.lead.profiles import FolderProfiles
+from deerflow.lead.profiles import BUILT_IN, FolderProfiles, LeadProfile
 from deerflow.memory.protocol import MemoryManager
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.catalog import ModelCatalog
@@ -38,6 +39,7 @@ from deerflow.skills.protocol import SkillStore
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.open import database_file, open_storage
+from deerflow.subagents.roster import SubagentSpec
 from deerflow.tools.limits import ToolLimits
 from deerflow.tools.registry import get_available_tools
 
@@ -67,6 +69,25 @@ class Harness:
     memory: MemoryManager | None = None
     skills: SkillStore | None = None
     found: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What a caller in code brings beside the configuration.
+
+    Attributes:
+        tools: further tools.
+        child_tools: tools for the kinds of child that name them.
+        models: chat models by name; the first is the default.
+        profile: who leads.
+        subagents: further kinds of child.
+    """
+
+    tools: Sequence[BaseTool] = ()
+    child_tools: Sequence[BaseTool] = ()
+    models: Mapping[str, BaseChatModel] = field(default_factory=dict[str, BaseChatModel])
+    profile: LeadProfile = BUILT_IN
+    subagents: Sequence[SubagentSpec] = ()
 
 
 @asynccontextmanager
@@ -106,7 +127,7 @@ def lead_parts(
     models: Sequence[ModelConfig],
     *,
     environ: Mapping[str, str],
-    tools: Sequence[BaseTool] = (),
+    given: Given | None = None,
     storage: Storage | None = None,
 ) -> LeadParts:
     """What lead agents are made from, each part with its own section.
@@ -115,13 +136,13 @@ def lead_parts(
         loaded: the configuration.
         models: configured or found.
         environ: keys of models are looked up in it.
-        tools: further tools, beside those of the configuration.
+        given: what a caller in code brings.
         storage: whose saver the agents use; None leaves checkpoints to a foreign runner.
 
     Raises:
         ConfigError: a class or name in the configuration does not exist.
     """
-    config = loaded.config
+    config, given = loaded.config, given or Given()
     limits = ToolLimits.of(config.sandbox)
     foreign = [*config.extensions.middlewares, *loaded.extensions.middlewares]
     resilience = Resilience(config.llm_call, config.circuit_breaker, models=len(models))
@@ -132,9 +153,12 @@ def lead_parts(
             )
     return LeadParts(
         config=config,
-        catalog=ModelCatalog(models, environ=environ, home=loaded.home),
+        catalog=ModelCatalog(models, environ=environ, home=loaded.home, given=given.models),
         resilience=resilience,
-        tools=[*get_available_tools(config.tools, limits=limits), *tools],
+        tools=[*get_available_tools(config.tools, limits=limits), *given.tools],
+        child_tools=given.child_tools,
+        profile=given.profile,
+        subagents=given.subagents,
         saver=storage.saver if storage is not None else None,
         extra=load_middlewares(foreign),
         sandbox_python=describe(python_folder(loaded.home)),
@@ -148,6 +172,7 @@ async def open_harness(
     *,
     tools: Sequence[BaseTool] = (),
     request: RunRequest | None = None,
+    given: Given | None = None,
 ) -> AsyncGenerator[Harness]:
     """Open everything that runs need; closing cancels what still runs and leaves no process behind.
 
@@ -156,6 +181,7 @@ async def open_harness(
         environ: as `read_environ` gives it; keys of models are looked up in it.
         tools: further tools, beside those of the configuration.
         request: checked before anything is made on the disk, so that a refused run leaves no trace.
+        given: what a caller in code brings; instead of `tools`.
 
     Raises:
         ConfigError: a class or name in the configuration does not exist.
@@ -164,8 +190,10 @@ async def open_harness(
     """
     config = loaded.config
     async with AsyncExitStack() as stack:
-        models, found = await models_of(loaded, environ)
-        parts = lead_parts(loaded, models, environ=environ, tools=tools)
+        given = given or Given(tools=tools)
+        models, found = ((), "") if given.models else await models_of(loaded, environ)
+        models = models or loaded.config.models
+        parts = lead_parts(loaded, models, environ=environ, given=given)
         catalog = parts.catalog
         stack.push_async_callback(parts.catalog.aclose)
         provider = make_provider(loaded)

@@ -129,6 +129,7 @@ class LeadAgents:
         parts = self._parts
         model = parts.catalog.spec(name)
         tools = [tool for tool in self._tools(model) if tool.name not in LEAD_TOOLS]
+        tools += [tool for tool in parts.child_tools if tool.name in (spec.tools or ())]
         facts = replace(self._facts(model), child=True, instructions=spec.prompt)
         return AgentParts(
             model=parts.catalog.get(name),

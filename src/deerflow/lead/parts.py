@@ -38,6 +38,7 @@ class LeadParts:
         subagents: kinds of child beside the built-in and configured ones.
         profile: who leads when a run names no custom agent.
         profiles: users' custom agents, None for none.
+        child_tools: tools for the kinds of child that name them, and for nobody else.
     """
 
     config: AppConfig
@@ -53,3 +54,4 @@ class LeadParts:
     subagents: Sequence[SubagentSpec] = ()
     profile: LeadProfile = BUILT_IN
     profiles: FolderProfiles | None = None
+    child_tools: Sequence[BaseTool] = ()
