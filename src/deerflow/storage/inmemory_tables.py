@@ -17,6 +17,7 @@ from deerflow.storage.protocol import (
     CallKey,
     Delta,
     ModelKey,
+    QueuedExchange,
     RunRow,
     ThreadRow,
     ToolRecord,
@@ -35,6 +36,15 @@ class Commit:
     deleted: list[str] = field(default_factory=list[str])
 
 
+@dataclass(slots=True)
+class Waiting:
+    """A queued exchange with its place in the queue; `owner` = who has claimed it, or ""."""
+
+    entry: QueuedExchange
+    due_at: float
+    owner: str = ""
+
+
 class Tables:
     """The state that the in-memory stores share."""
 
@@ -50,10 +60,10 @@ class Tables:
         self.replies: dict[ModelKey, str] = {}
         self.blobs: dict[tuple[str, str], tuple[bytes, str]] = {}
         self.references: set[tuple[str, str, str]] = set()
-        self.approvals: dict[str, ApprovalRow] = {}
+        self.approvals: dict[tuple[str, str], ApprovalRow] = {}
         self.batches: dict[str, BatchRow] = {}
         self.items: dict[str, list[BatchItem]] = {}
-        self.exchanges: dict[str, Any] = {}
+        self.exchanges: dict[str, Waiting] = {}
 
     def refuse(self, thread_key: str) -> None:
         """Raise ThreadGoneError when the key is retired."""

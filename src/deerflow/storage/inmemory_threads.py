@@ -95,6 +95,7 @@ class MemoryThreads:
         tables.tools = {k: v for k, v in tables.tools.items() if k.thread_key != key}
         tables.replies = {k: v for k, v in tables.replies.items() if k.thread_key != key}
         tables.runs = {k: v for k, v in tables.runs.items() if v.thread_key != key}
+        _forget_work(tables, key)
         await self._saver.adelete_thread(key)
         for user, owner, sha in [r for r in tables.references if r[1] == key]:
             release(tables, user, owner, sha)
@@ -215,3 +216,11 @@ class MemoryThreads:
         """See Threads."""
         if run_id in self._tables.runs:
             await self.end_run(run_id, status="error", outcome=None, error=ABANDONED)
+
+
+def _forget_work(tables: Tables, key: str) -> None:
+    """Remove a thread's approvals, batches with their items, and queued memories."""
+    tables.approvals = {k: v for k, v in tables.approvals.items() if v.thread_key != key}
+    for batch_id in [b.batch_id for b in tables.batches.values() if b.thread_key == key]:
+        del tables.batches[batch_id], tables.items[batch_id]
+    tables.exchanges = {k: v for k, v in tables.exchanges.items() if v.entry.thread_key != key}

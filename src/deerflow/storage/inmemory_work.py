@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, replace
 
-from deerflow.errors import NotFoundError
-from deerflow.storage.inmemory_tables import Tables
+from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
+from deerflow.storage.encoding import clean_text, copied
+from deerflow.storage.inmemory_tables import Tables, Waiting
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import (
     ApprovalRow,
@@ -18,7 +19,7 @@ from deerflow.storage.protocol import (
     QueuedExchange,
     Spent,
 )
-from deerflow.storage.ticket import settled_ticket
+from deerflow.storage.ticket import failed_ticket, settled_ticket
 
 
 class MemoryApprovals:
@@ -26,17 +27,19 @@ class MemoryApprovals:
 
     def __init__(self, tables: Tables) -> None:
         self._tables = tables
-        self._rows = tables.approvals
 
     async def request(self, row: ApprovalRow) -> ApprovalRow:
         """See Approvals."""
         self._tables.refuse(row.thread_key)
-        return self._rows.setdefault(row.approval_id, row)
+        clean = ApprovalRow(**copied(asdict(row)))
+        stored = self._tables.approvals.setdefault((row.user_id, row.approval_id), clean)
+        if stored.thread_key != row.thread_key:
+            raise ConflictError("An approval with this id belongs to another thread.")
+        return stored
 
     async def get(self, user_id: str, approval_id: str) -> ApprovalRow | None:
         """See Approvals."""
-        row = self._rows.get(approval_id)
-        return row if row is not None and row.user_id == user_id else None
+        return self._tables.approvals.get((user_id, approval_id))
 
     async def list(
         self,
@@ -49,12 +52,10 @@ class MemoryApprovals:
         """See Approvals."""
         found = [
             row
-            for row in self._rows.values()
-            if row.user_id == user_id
-            and thread_key in (None, row.thread_key)
-            and status in (None, row.status)
+            for row in self._oldest_first(thread_key)
+            if row.user_id == user_id and status in (None, row.status)
         ]
-        return sorted(found, key=lambda row: (row.created_at, row.approval_id))[:limit]
+        return found[:limit]
 
     async def decide(
         self, user_id: str, approval_id: str, decision: Decision
@@ -65,37 +66,31 @@ class MemoryApprovals:
             raise NotFoundError(f"There is no approval {approval_id!r} here.")
         if row.status != "pending":
             return row, False
-        return self._write(row, decision), True
+        decided = self._write(row, decision)
+        return decided, decided.status == decision.status
 
     async def expire(self, now: float, *, thread_key: str | None = None) -> list[ApprovalRow]:
         """See Approvals."""
         late = [
             row
-            for row in self._rows.values()
-            if row.status == "pending"
-            and row.expires_at is not None
-            and row.expires_at <= now
-            and thread_key in (None, row.thread_key)
+            for row in self._oldest_first(thread_key)
+            if row.status == "pending" and row.expires_at is not None and row.expires_at <= now
         ]
         return [self._write(row, Decision("expired", "expiry", now)) for row in late]
 
     async def supersede(self, thread_key: str, *, at: float) -> list[ApprovalRow]:
         """See Approvals."""
-        rows = [r for r in self._rows.values() if r.thread_key == thread_key]
-        pending = [row for row in rows if row.status == "pending"]
+        pending = [row for row in self._oldest_first(thread_key) if row.status == "pending"]
         return [self._write(row, Decision("superseded", "new message", at)) for row in pending]
 
+    def _oldest_first(self, thread_key: str | None) -> list[ApprovalRow]:
+        rows = [r for r in self._tables.approvals.values() if thread_key in (None, r.thread_key)]
+        return sorted(rows, key=lambda row: (row.created_at, row.approval_id))
+
     def _write(self, row: ApprovalRow, decision: Decision) -> ApprovalRow:
-        written = replace(
-            row,
-            status=decision.status,
-            decided_at=decision.at,
-            decided_by=decision.by,
-            edited=decision.edited,
-            note=decision.note,
-        )
-        self._rows[row.approval_id] = written
-        return written
+        decided = ApprovalRow(**copied(asdict(row.decided(decision))))
+        self._tables.approvals[(row.user_id, row.approval_id)] = decided
+        return decided
 
 
 class MemoryBatches:
@@ -109,11 +104,14 @@ class MemoryBatches:
         """See Batches."""
         self._tables.refuse(row.thread_key)
         if row.batch_id not in self._tables.batches:
-            self._tables.batches[row.batch_id] = row
+            self._tables.batches[row.batch_id] = BatchRow(**copied(asdict(row)))
             self._tables.items[row.batch_id] = [
-                BatchItem(row.batch_id, index, item) for index, item in enumerate(items)
+                BatchItem(row.batch_id, index, clean_text(item)) for index, item in enumerate(items)
             ]
-        return self._tables.batches[row.batch_id]
+        stored = self._tables.batches[row.batch_id]
+        if stored.thread_key != row.thread_key:
+            raise ConflictError("A batch with this id belongs to another thread.")
+        return stored
 
     async def get(self, batch_id: str) -> BatchRow | None:
         """See Batches."""
@@ -146,8 +144,13 @@ class MemoryBatches:
     ) -> Awaitable[None]:
         """See Batches."""
         items = self._tables.items.get(batch_id)
-        if items is not None:
-            items[index] = replace(items[index], status=status, result=result, owner="")
+        if items is None:
+            return failed_ticket(ThreadGoneError("The batch's thread was deleted."))
+        if not 0 <= index < len(items):
+            return failed_ticket(NotFoundError(f"The batch has no item {index}."))
+        if items[index].status != "done":
+            clean = None if result is None else clean_text(result)
+            items[index] = replace(items[index], status=status, result=clean, owner="")
         return settled_ticket(None)
 
     async def items(self, batch_id: str, *, after: int = -1, limit: int = 1000) -> list[BatchItem]:
@@ -160,15 +163,6 @@ class MemoryBatches:
         for item in self._tables.items.get(batch_id, []):
             found[item.status] = found.get(item.status, 0) + 1
         return found
-
-
-@dataclass(slots=True)
-class Waiting:
-    """A queued exchange with its place in the queue."""
-
-    entry: QueuedExchange
-    due_at: float
-    owner: str = ""
 
 
 class MemoryExchanges:
@@ -185,10 +179,11 @@ class MemoryExchanges:
             return gone
         queue = self._tables.exchanges
         if entry.entry_id not in queue:
-            queue[entry.entry_id] = Waiting(entry, 0.0)
-            group = [w for w in self._of(entry) if not w.owner]
-            first = min(w.entry.queued_at for w in group)
-            due = min(entry.queued_at + debounce, first + ceiling)
+            clean = replace(entry, payload=copied(entry.payload))
+            queue[entry.entry_id] = Waiting(clean, 0.0)
+            group = self._free_of(entry)
+            times = [w.entry.queued_at for w in group]
+            due = min(max(times) + debounce, min(times) + ceiling)
             for waiting in group:
                 waiting.due_at = due
         return settled_ticket(None)
@@ -213,9 +208,7 @@ class MemoryExchanges:
         if not free:
             return []
         chosen = min(free, key=lambda w: (w.due_at, w.entry.queued_at)).entry
-        group = sorted(
-            (w for w in self._of(chosen) if not w.owner), key=lambda w: w.entry.queued_at
-        )
+        group = sorted(self._free_of(chosen), key=lambda w: w.entry.queued_at)
         for waiting in group:
             waiting.owner = self._owner
             waiting.entry = replace(waiting.entry, attempts=waiting.entry.attempts + 1)
@@ -244,12 +237,13 @@ class MemoryExchanges:
         times = [w.due_at for w in queue if not w.owner and user_id in (None, w.entry.user_id)]
         return min(times, default=None)
 
-    def _of(self, entry: QueuedExchange) -> list[Waiting]:
+    def _free_of(self, entry: QueuedExchange) -> list[Waiting]:
+        """Unclaimed entries of the same user and thread."""
         whose = (entry.user_id, entry.thread_key)
         return [
             w
             for w in self._tables.exchanges.values()
-            if (w.entry.user_id, w.entry.thread_key) == whose
+            if not w.owner and (w.entry.user_id, w.entry.thread_key) == whose
         ]
 
 
@@ -261,6 +255,7 @@ class MemorySpending:
 
     def add(self, user_id: str, day: str, tokens: int, money: dict[str, float]) -> Awaitable[None]:
         """See Spending."""
+        money = Spent(tokens, money).money
         before = self._days.get((user_id, day), Spent())
         sums = dict(before.money)
         for currency, amount in money.items():

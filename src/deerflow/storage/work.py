@@ -6,9 +6,12 @@ no process has to be alive for a row to be decided, expired or taken over.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Awaitable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, runtime_checkable
+
+from deerflow.errors import StorageError
 
 ApprovalStatus = Literal["pending", "approved", "rejected", "expired", "superseded"]
 ItemStatus = Literal["pending", "running", "waiting", "done", "failed"]
@@ -297,10 +300,22 @@ class MemoryQueue(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """What a user used on a day: tokens, and money by currency."""
+    """What a user used on a day: tokens, and money by currency.
+
+    Raises:
+        StorageError: an amount is not a finite number; it would spoil every later sum.
+    """
 
     tokens: int = 0
     money: dict[str, float] = field(default_factory=dict[str, float])
+
+    def __post_init__(self) -> None:
+        for currency, amount in self.money.items():
+            if not (currency and math.isfinite(amount)):
+                raise StorageError(
+                    f"{amount!r} {currency!r} is no sum of money.",
+                    cure="Give the model's prices in the configuration as plain numbers.",
+                )
 
 
 @runtime_checkable
@@ -308,7 +323,11 @@ class Spending(Protocol):
     """What users have spent by day (UTC, ISO 8601 date)."""
 
     def add(self, user_id: str, day: str, tokens: int, money: dict[str, float]) -> Awaitable[None]:
-        """Add to the day's sum; queued in order with the step's other writes."""
+        """Add to the day's sum; queued in order with the step's other writes.
+
+        Raises:
+            StorageError: at once, an amount is not finite or has no currency.
+        """
         ...
 
     async def of(self, user_id: str, day: str) -> Spent:

@@ -28,7 +28,7 @@ class SqlSpending:
     def add(self, user_id: str, day: str, tokens: int, money: dict[str, float]) -> Awaitable[None]:
         """See Spending."""
         rows = [(user_id, day, "", tokens, 0.0)]
-        rows += [(user_id, day, currency, 0, amount) for currency, amount in money.items()]
+        rows += [(user_id, day, unit, 0, sum) for unit, sum in Spent(tokens, money).money.items()]
 
         def work(batch: Batch) -> None:
             batch.connection.executemany(_ADD, rows)
