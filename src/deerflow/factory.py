@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from deerflow.storage.protocol import Storage
 from deerflow.wiring import (
     Folders,
     lead_parts,
+    make_guardrails,
     make_provider,
     memory_stores,
     models_of,
@@ -54,7 +56,7 @@ def make_lead_agent(config: RunnableConfig) -> Graph:
     with ThreadPoolExecutor(1) as executor:  # we may be called on a running loop
         models, _ = executor.submit(asyncio.run, models_of(loaded, environ)).result()
     storage, provider = memory_stores(), make_provider(loaded)
-    parts = lead_parts(loaded, models, environ=environ)
+    parts = replace(lead_parts(loaded, models, environ=environ), guardrails=make_guardrails(loaded))
     model = str(asked.get("model_name") or parts.catalog.default)
     contexts = _Contexts(storage, provider, thread_folders(loaded), model)
     contexts.max_turns = int(asked.get("max_turns") or loaded.config.max_turns)

@@ -1,15 +1,16 @@
-"""Third-party parts named as module:Class: middlewares, detectors, sandboxes."""
+"""Third-party parts named as module:Class: middlewares, detectors, sandboxes, policies."""
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware
 
 from deerflow.config.schema import SafetyDetectorConfig
 from deerflow.errors import ConfigError
+from deerflow.guardrails.protocol import GuardrailProvider
 from deerflow.middlewares.safety_finish_reason import Detector
 from deerflow.sandbox.protocol import SandboxProvider
 from deerflow.skills.protocol import SkillStore
@@ -71,6 +72,31 @@ def load_provider(path: str) -> SandboxProvider:
         raise ConfigError(
             [f"sandbox.use: {path}: {error}"], cure="Use local, host, memory or module:Class."
         ) from error
+
+
+def load_guardrails(path: str, settings: Mapping[str, Any]) -> GuardrailProvider:
+    """The provider of policy that `guardrails.provider.use` names as module:Class.
+
+    Args:
+        path: where it is.
+        settings: `guardrails.provider.config`, the keyword arguments of the class.
+
+    Raises:
+        ConfigError: it cannot be loaded, or does not take the settings.
+    """
+    try:
+        made: Any = _named(path)(**settings)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            [f"guardrails.provider: {path}: {error}"],
+            cure="Use allowlist, oap or module:Class, with the keys that it takes as config.",
+        ) from error
+    if not isinstance(made, GuardrailProvider):
+        raise ConfigError(
+            [f"guardrails.provider.use: {path}: no provider of policy"],
+            cure="It needs a name and an async method evaluate(action).",
+        )
+    return made
 
 
 def load_skill_store(path: str) -> SkillStore:

@@ -15,6 +15,8 @@ from langchain_core.tools import BaseTool
 from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import ModelConfig
 from deerflow.errors import StorageError
+from deerflow.guardrails.allowlist import AllowlistProvider
+from deerflow.guardrails.oap import OapProvider
 from deerflow.guardrails.protocol import GuardrailProvider
 from deerflow.lead.graphs import LeadAgents
 from deerflow.lead.parts import LeadParts
@@ -25,7 +27,7 @@ from deerflow.models.catalog import ModelCatalog
 from deerflow.models.discover import discover
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
-from deerflow.plugins import load_middlewares, load_provider, load_skill_store
+from deerflow.plugins import load_guardrails, load_middlewares, load_provider, load_skill_store
 from deerflow.runtime.admission import Folders, RunParts, check_request, no_thread
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import Runs, remove_thread
@@ -251,9 +253,26 @@ def make_skills(loaded: LoadedConfig) -> SkillStore | None:
 
 
 def make_guardrails(loaded: LoadedConfig) -> GuardrailProvider | None:
-    """The provider that `guardrails.provider` names; None when nobody decides."""
-    del loaded
-    return None
+    """The provider that `guardrails.provider` names; None when nobody decides.
+
+    Raises:
+        ConfigError: it cannot be loaded, or its settings are wrong.
+    """
+    config = loaded.config.guardrails
+    if not config.enabled or config.provider is None:
+        return None
+    use, settings = config.provider.use, dict(config.provider.config)
+    if use == "oap":
+        base = loaded.path.parent if loaded.path else loaded.cwd
+        settings = {"passport": config.passport, **settings}
+        settings |= {"folder": loaded.home / "passports", "base": base}
+    return load_guardrails(_GUARDRAILS.get(use, use), settings)
+
+
+_GUARDRAILS = {
+    "allowlist": f"{AllowlistProvider.__module__}:{AllowlistProvider.__name__}",
+    "oap": f"{OapProvider.__module__}:{OapProvider.__name__}",
+}
 
 
 async def delete_thread(loaded: LoadedConfig, user_id: str, thread_id: str) -> bool:

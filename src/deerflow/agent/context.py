@@ -43,7 +43,8 @@ class RunContext:
         scratch: cursors of middlewares by class, rebuilt on resume; never in the state.
         bash_calls: tool_call_id → number of shell calls in its turn.
         logged: message id → the message as the log has it (filled on resume).
-        completed: message and call ids whose `…_completed` event is in the log (filled on resume).
+        completed: message and call ids whose `…_completed` event is in the log, ids of approvals
+            that are in it, and `ID.decided` (filled on resume).
         agent_name: custom agent that leads this run, "" for the built-in one.
         delegate: whether the lead may hand work to children.
         parent: the run that this child works for; None for a lead.

@@ -7,6 +7,7 @@ whoever looks next carries it out.
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -155,6 +156,26 @@ async def supersede(storage: Storage, now: float, thread_key: str) -> list[Appro
     rows = await storage.approvals.supersede(thread_key, at=now)
     await announce(storage, rows)
     return rows
+
+
+async def decided_meanwhile(
+    storage: Storage, user_id: str, thread_key: str, pauses: Sequence[Any]
+) -> bool:
+    """Whether one of these pauses has been decided, or has expired, since it was asked.
+
+    Args:
+        storage: the stores.
+        user_id: owner of the thread.
+        thread_key: internal thread id.
+        pauses: values of interrupts; those of others count as undecided.
+    """
+    fields = [cast("dict[str, Any]", pause) for pause in pauses if isinstance(pause, dict)]
+    asked = {pause.get("approval_id") for pause in fields} - {None}
+    if not asked:
+        return False
+    await expire(storage, time.time(), thread_key)
+    rows = await storage.approvals.list(user_id, thread_key=thread_key, limit=MOST)
+    return not asked <= {row.approval_id for row in rows}
 
 
 async def announce(storage: Storage, rows: Sequence[ApprovalRow]) -> None:

@@ -13,7 +13,6 @@ from deerflow.agent.hooks import Middleware
 from deerflow.agent.journal import Codec, ModelJournal, ToolJournal
 from deerflow.agent.reply_edge import ReplyEdge
 from deerflow.errors import NotFoundError
-from deerflow.guardrails.protocol import GuardrailProvider
 from deerflow.lead.parts import LeadParts
 from deerflow.memory.protocol import MemoryManager
 from deerflow.middlewares.deferred_tool_filter import DeferredToolFilterMiddleware
@@ -63,7 +62,6 @@ def _makers(parts: LeadParts) -> Mapping[type[Middleware], Maker]:
     config, catalog, codec = parts.config, parts.catalog, Codec()
     skills = cast("SkillStore", parts.skills)  # a row without its part is switched off
     memory = cast("MemoryManager", parts.memory)
-    policy = cast("GuardrailProvider", parts.guardrails)
     titles = config.title.model_name
     return {
         SummarizationMiddleware: lambda: SummarizationMiddleware(config.summarization, catalog),
@@ -86,7 +84,7 @@ def _makers(parts: LeadParts) -> Mapping[type[Middleware], Maker]:
         ),
         ModelJournal: lambda: ModelJournal(codec),
         TokenUsageMiddleware: lambda: TokenUsageMiddleware(catalog),
-        GuardrailMiddleware: lambda: GuardrailMiddleware(config.guardrails, policy),
+        GuardrailMiddleware: lambda: GuardrailMiddleware(config.guardrails, parts.guardrails),
         ReadBeforeWriteMiddleware: lambda: ReadBeforeWriteMiddleware(
             config=config.read_before_write
         ),
@@ -109,7 +107,6 @@ def _switched_off(parts: LeadParts) -> set[type[Middleware]]:
         SubagentLimitMiddleware: config.subagents.enabled,
         LoopDetectionMiddleware: config.loop_detection.enabled,
         SafetyFinishReasonMiddleware: config.safety_finish_reason.enabled,
-        GuardrailMiddleware: config.guardrails.enabled and parts.guardrails is not None,
         MemoryMiddleware: parts.memory is not None and config.memory.mode == "middleware",
     }
     return {row for row, on in switches.items() if not on}

@@ -14,7 +14,9 @@ from deerflow.agent.deliverables import OUTPUTS, missing_files
 from deerflow.agent.journal import LIMIT
 from deerflow.agent.record import visible_text
 from deerflow.agent.reply_edge import EMPTY
+from deerflow.guardrails.approvals import MOST, waiting
 from deerflow.runtime.request import Artifact, Outcome
+from deerflow.storage.protocol import Approvals
 
 QUESTION_TOOL = "ask_clarification"
 
@@ -73,6 +75,12 @@ def outcome_of(messages: Sequence[AnyMessage], outputs: Path, expect: Sequence[s
     if last is None or EMPTY in last.additional_kwargs or not visible_text(last):
         return Outcome("empty")
     return Outcome("answered")
+
+
+async def waiting_outcome(approvals: Approvals, user_id: str, thread_key: str) -> Outcome:
+    """Outcome of a run that an interrupt has ended: the calls that wait for a human."""
+    rows = await approvals.list(user_id, thread_key=thread_key, limit=MOST)
+    return Outcome("waiting_for_human", {"approvals": [waiting(row) for row in rows]})
 
 
 def scan_outputs(outputs: Path) -> dict[str, tuple[int, int]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import uuid
 from dataclasses import replace
 from typing import Any, cast
@@ -12,6 +13,8 @@ from langgraph.types import StateSnapshot
 from deerflow.agent.context import INPUT, RunContext
 from deerflow.agent.record import shown
 from deerflow.events import TASK_EVENTS, Event
+from deerflow.guardrails.approvals import MOST, supersede
+from deerflow.middlewares.guardrail import SupersededCalls
 
 DIED: dict[str, Any] = {
     "code": "process_died",
@@ -45,6 +48,10 @@ def _note(event: Event, context: RunContext, begun: set[str]) -> None:
         context.completed.add(str(payload["tool_call_id"]))
     elif event.type in TASK_EVENTS:
         context.tasks[str(payload["task_id"])] = event.type
+    elif event.type == "approval_requested":
+        context.completed.add(str(payload["approval_id"]))
+    elif event.type == "approval_decided":
+        context.completed.add(f"{payload['approval_id']}.decided")
 
 
 def void(context: RunContext, message_id: str) -> None:
@@ -90,7 +97,7 @@ async def close_open_turn(
     A new message would make the graph forget the step that was under way, results included. So that
     step is first brought to its end as the earlier run: recorded results are taken from the
     journal, all other calls get a result that says what is known of them; no tool runs and no model
-    is called.
+    is called. Calls that wait for a human are superseded, also those inside children.
 
     Args:
         graph: the compiled agent.
@@ -113,7 +120,9 @@ async def close_open_turn(
         completed=set(),
         tasks={},
     )
+    await supersede(context.storage, time.time(), context.thread_key)
     await note_logged(earlier)
+    earlier.scratch[SupersededCalls] = await _superseded(earlier)
     known = {message.id for message in messages}
     for ident, message in earlier.logged.items():
         if message["type"] == "ai" and ident not in known:
@@ -122,3 +131,23 @@ async def close_open_turn(
         return  # a call of the model was cut off: nothing of it is there
     config = {**config, "run_id": uuid.UUID(earlier.run_id)}
     await graph.ainvoke(None, config, context=earlier, durability="sync")
+
+
+async def _superseded(earlier: RunContext) -> SupersededCalls:
+    """The lead's calls of a run whose children waited for a human when it was superseded."""
+    rows = await earlier.storage.approvals.list(
+        earlier.user_id, thread_key=earlier.thread_key, status="superseded", limit=MOST
+    )
+    children = {r.namespace for r in rows if r.run_id == earlier.run_id and r.namespace}
+    found: set[str] = set()
+    after = 0
+    while children and (
+        events := await earlier.storage.events.read(earlier.thread_key, after=after)
+    ):
+        found.update(
+            str(event.payload.get("tool_call_id"))
+            for event in events
+            if event.type == "task_started" and event.payload["task_id"] in children
+        )
+        after = events[-1].seq
+    return SupersededCalls(frozenset(found))

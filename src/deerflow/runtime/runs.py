@@ -22,11 +22,18 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.record import shown
 from deerflow.errors import ConflictError, DeerFlowError, UsageError
 from deerflow.events import Event, RunStatus
+from deerflow.guardrails.approvals import decided_meanwhile, supersede
 from deerflow.middlewares.token_usage import recount
 from deerflow.runtime.admission import Admission, Folders, Graph, Job, RunParts
 from deerflow.runtime.intake import copy_uploads
-from deerflow.runtime.outcome import answer_of, artifacts_of, last_turn, outcome_of
-from deerflow.runtime.recovery import close_open_turn, lost_inputs
+from deerflow.runtime.outcome import (
+    answer_of,
+    artifacts_of,
+    last_turn,
+    outcome_of,
+    waiting_outcome,
+)
+from deerflow.runtime.recovery import close_open_turn, lost_inputs, note_logged
 from deerflow.runtime.request import Artifact, Outcome, RunRequest, RunResult
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import Delta, Storage, ThreadRow
@@ -173,17 +180,40 @@ class Runs:
             context.emit("message", {"message": shown(job.input["messages"][-1])})
         else:
             await self._take_up(job, graph, config)
-        values, interrupted = await _steps(graph, job.input, config, context)
+        values, interrupted = await self._through(job, graph, config)
         # a reply of a former process that no call came after
         recount(context, values.get("messages", ()), self._parts.catalog)
         messages = last_turn(values.get("messages", ()), context.input_id)
-        ended = messages, context.folders.outputs, context.expect
-        outcome = (
-            await asyncio.to_thread(outcome_of, *ended) if context.expect else outcome_of(*ended)
-        )
         status: RunStatus = "interrupted" if interrupted else "success"
+        outcome = await self._outcome(context, messages, interrupted)
         presented = tuple(values.get("artifacts", ()))
         return _End(status, outcome, answer_of(messages), presented, tuple(messages))
+
+    async def _through(self, job: Job, graph: Graph, config: Any) -> tuple[dict[str, Any], bool]:
+        """Run the graph until it ends or nothing but undecided calls is left.
+
+        What is decided while other calls of the turn still run is carried out at once.
+        """
+        context, storage = job.context, self._parts.storage
+        values, paused = await _steps(graph, job.input, config, context)
+        while await decided_meanwhile(storage, context.user_id, context.thread_key, paused):
+            context.resumed = True
+            # awaited: whatever was queued before it is in the log when it is read
+            await storage.events.append(*_goes_on(context))
+            await note_logged(context)
+            values, paused = await _steps(graph, None, config, context)
+        return values, bool(paused)
+
+    async def _outcome(
+        self, context: RunContext, messages: list[AnyMessage], interrupted: bool
+    ) -> Outcome:
+        storage = self._parts.storage
+        if interrupted:
+            return await waiting_outcome(storage.approvals, context.user_id, context.thread_key)
+        if self._parts.config.guardrails.enabled:  # a child that was stopped waits no more
+            await supersede(storage, time.time(), context.thread_key)
+        ended = messages, context.folders.outputs, context.expect
+        return await asyncio.to_thread(outcome_of, *ended) if context.expect else outcome_of(*ended)
 
     @staticmethod
     async def _take_up(job: Job, graph: Graph, config: Any) -> None:
@@ -257,22 +287,27 @@ class _End:
 
 async def _steps(
     graph: Graph, given: Any, config: Any, context: RunContext
-) -> tuple[dict[str, Any], bool]:
-    """Run the graph; its last state, and whether an interrupt waits for a human."""
+) -> tuple[dict[str, Any], list[Any]]:
+    """Run the graph; its last state, and the values of interrupts that wait for a human."""
     values: dict[str, Any] | None = None
-    interrupted = False
+    paused: list[Any] = []
     stream = cast("Any", graph).astream(
         given, config, context=context, stream_mode="values", durability="sync"
     )
     async with contextlib.aclosing(stream):  # pyright: ignore[reportArgumentType]
         async for chunk in stream:
             if "__interrupt__" in chunk:
-                interrupted = True
+                paused += [pause.value for pause in chunk["__interrupt__"]]
             else:
                 values = chunk
     if values is None:  # nothing was left to do
         values = dict((await graph.aget_state(config)).values)
-    return values, interrupted
+    return values, paused
+
+
+def _goes_on(context: RunContext) -> tuple[str, str, str, dict[str, Any]]:
+    payload = {"input": "", "resumed": True, "model": context.model_name}
+    return context.thread_key, context.run_id, "run_started", payload
 
 
 async def _unbroken(work: Coroutine[Any, Any, T]) -> T:
