@@ -13,8 +13,9 @@ UNTRUSTED_TAG = "untrusted-content"
 UPLOADS_TAG = "uploads"
 MEMORY_TAG = "memory"
 SKILL_TAG = "skill-instructions"
+SUMMARY_TAG = "earlier-conversation"
 
-TAGS = (REMINDER_TAG, UNTRUSTED_TAG, UPLOADS_TAG, MEMORY_TAG, SKILL_TAG)
+TAGS = (REMINDER_TAG, UNTRUSTED_TAG, UPLOADS_TAG, MEMORY_TAG, SKILL_TAG, SUMMARY_TAG)
 """Every tag that our prompts use. A new one is added here, and nowhere else."""
 
 _INVISIBLE = "[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufe00-\ufe0f\ufeff]*"

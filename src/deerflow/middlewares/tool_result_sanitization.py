@@ -34,7 +34,7 @@ _JOINED = re.compile(
 )
 """Joiners that scripts and emoji need; everywhere else they only hide text."""
 
-_SPILLED = ".tool-results/"
+_SPILLED = (".tool-results/", ".history/")
 _SOURCES = ("url", "query", "uri")
 
 
@@ -42,7 +42,7 @@ class ToolResultSanitizationMiddleware(Middleware):
     """Frames results of tools with the mark `untrusted` (web, MCP) with their source.
 
     Other results lose only what breaks a terminal or cannot be stored. What was moved to the spill
-    folder counts as untrusted when it is read back.
+    folder, or is kept of a compacted conversation, counts as untrusted when it is read back.
     """
 
     closes = True
@@ -85,7 +85,7 @@ def _source(request: ToolCallRequest) -> str:
 
 def _reads_spill(request: ToolCallRequest) -> bool:
     path = request.tool_call["args"].get("path")
-    return isinstance(path, str) and _SPILLED in path
+    return isinstance(path, str) and any(folder in path for folder in _SPILLED)
 
 
 async def _changed(message: ToolMessage, *, change: Callable[[str], str]) -> ToolMessage:

@@ -215,5 +215,5 @@ class SandboxProvider(Protocol):
         ...
 
 
-SKIP_DIRS: Sequence[str] = (".tool-results",)
+SKIP_DIRS: Sequence[str] = (".tool-results", ".history")
 """Folders that listings, globs and greps leave out unless named."""
