@@ -16,6 +16,7 @@ EventType = Literal[
     "model_started",  # {turn, message_id}: the model is asked; its message will have this id
     "model_completed",  # {turn, model, message_id, usage, finish_reason, replayed}: answered
     "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id?}: failed
+    "usage",  # {caller, model, usage}: a call beside the turns was paid (a summary, a title)
     "tool_started",  # {tool_call_id, name, args}: a call begins, or is refused in its place
     "tool_completed",  # {tool_call_id, name, status}: status is success or error
     "audit",  # {user_id, agent, tool_call_id, tool, target, sha256, verdict}: digest, no content

@@ -11,7 +11,6 @@ _POSTGRES = "PostgreSQL is not supported yet"
 
 UNUSED: dict[str, str] = {
     "logging.enhance": _LATER,
-    "token_budget": _LATER,
     "plugins": _LATER,
     "max_recursion_limit": "runs are limited by model turns: use max_turns",
     "tool_groups": _LATER,

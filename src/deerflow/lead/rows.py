@@ -91,7 +91,7 @@ def _makers(parts: LeadParts) -> Mapping[type[Middleware], Maker]:
         ToolOutputBudgetMiddleware: lambda: ToolOutputBudgetMiddleware(config=config.tool_output),
         ToolJournal: lambda: ToolJournal(codec),
         TitleMiddleware: lambda: TitleMiddleware(
-            config=config.title, model=catalog.get(titles) if titles else None
+            config=config.title, model=catalog.get(titles) if titles else None, catalog=catalog
         ),
         MemoryMiddleware: lambda: MemoryMiddleware(memory),
     }

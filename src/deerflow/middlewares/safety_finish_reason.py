@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
 from deerflow.agent.record import visible_text
 from deerflow.agent.reply_edge import EMPTY, legal_calls, superseded, with_note, with_usage_of
-from deerflow.errors import ModelError
+from deerflow.errors import LimitError, ModelError
 
 STOPPED = "deerflow_stopped"
 """additional_kwargs of an answer that was stopped or cut: {kind, reason}."""
@@ -107,7 +107,7 @@ class SafetyFinishReasonMiddleware(Middleware):
         asked = [*call.messages, AIMessage(message.text), HumanMessage(CONTINUE)]
         try:
             reply = await next_(call.with_(messages=asked))
-        except ModelError:  # the first part is worth more than an error
+        except (ModelError, LimitError):  # the first part is worth more than an error
             return ModelReply(message)
         if reply.message is None:
             return ModelReply(message)

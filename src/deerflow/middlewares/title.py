@@ -13,8 +13,10 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware
 from deerflow.config.schema import TitleConfig
-from deerflow.errors import ModelError
+from deerflow.errors import LimitError, ModelError
 from deerflow.middlewares.requests import is_request
+from deerflow.middlewares.side_calls import side_call
+from deerflow.models.protocol import Catalog
 
 SECONDS = 20
 """A title is not worth more waiting."""
@@ -52,11 +54,19 @@ class TitleMiddleware(Middleware):
     Args:
         config: `title`.
         model: the model that `title.model_name` names, None to derive the title from the request.
+        catalog: its price.
     """
 
-    def __init__(self, *, config: TitleConfig, model: BaseChatModel | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        config: TitleConfig,
+        model: BaseChatModel | None = None,
+        catalog: Catalog | None = None,
+    ) -> None:
         self._config = config
         self._model = model
+        self._catalog = catalog
 
     async def finish(self, state: dict[str, Any], run: RunContext) -> dict[str, Any] | None:
         """Name the thread when it has no name."""
@@ -64,24 +74,24 @@ class TitleMiddleware(Middleware):
             return None
         if run.title:
             return {"title": run.title}
-        title = await self._title(state["messages"])
+        title = await self._title(state["messages"], run)
         if not title:
             return None
         run.emit("title", {"title": title})
         run.storage.threads.update(run.thread_key, title=title)
         return {"title": title}
 
-    async def _title(self, messages: Sequence[AnyMessage]) -> str:
+    async def _title(self, messages: Sequence[AnyMessage], run: RunContext) -> str:
         user = next((m.text for m in messages if is_request(m) and m.text.strip()), "")
         answer = next((m.text for m in messages if m.type == "ai" and m.text.strip()), "")
         if self._model is not None:
-            asked = await self._asked(self._model, str(user), str(answer))
+            asked = await self._asked(run, self._model, str(user), str(answer))
             if asked:
                 return asked
         return self._short(str(user)) or self._short(str(answer))
 
-    async def _asked(self, model: BaseChatModel, user: str, answer: str) -> str:
-        """The model's title, "" when it fails: the derived one is good enough."""
+    async def _asked(self, run: RunContext, model: BaseChatModel, user: str, answer: str) -> str:
+        """The model's title, "" when it fails or is too dear: the derived one is good enough."""
         prompt = self._config.prompt_template or _PROMPT
         values = {
             "max_words": str(self._config.max_words),
@@ -92,8 +102,9 @@ class TitleMiddleware(Middleware):
             prompt = prompt.replace("{" + key + "}", value)
         try:
             async with asyncio.timeout(SECONDS):
-                reply = await model.ainvoke([HumanMessage(content=prompt)])
-        except (ModelError, TimeoutError):
+                asked = [HumanMessage(content=prompt)]
+                reply = await side_call(run, self._catalog, model, asked, caller="title")
+        except (LimitError, ModelError, TimeoutError):
             return ""
         return self._short(str(reply.text).strip().strip("\"'“”「」*"))
 

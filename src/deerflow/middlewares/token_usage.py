@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -13,6 +14,7 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
 from deerflow.agent.journal import LIMIT
 from deerflow.errors import NotFoundError
+from deerflow.middlewares.spending import account_of
 from deerflow.models.protocol import Catalog, ModelSpec
 from deerflow.models.usage import UsageMeter
 
@@ -44,13 +46,19 @@ class TokenUsageMiddleware(Middleware):
         self._catalog = catalog
 
     async def model(self, call: ModelCall, next_: ModelNext) -> ModelReply:
-        """Call, count, and note in the reply which model wrote it."""
+        """Call, count, and note in the reply which model wrote it.
+
+        Raises:
+            LimitError: the turn asks once more, and the budget of row 12 does not allow it.
+        """
         ledger = _ledger(call.run)
         recount(call.run, call.state.get("messages", ()), self._catalog)
+        spec, account = self._spec(call.model, call.run), account_of(call.run)
+        if account is not None:
+            account.readmit(call.run, spec)
         reply = await next_(call)
         message = reply.message
         if message is not None and LIMIT not in message.additional_kwargs:
-            spec = self._spec(call.model, call.run)
             message.response_metadata[MODEL] = spec.name
             sent: Sequence[BaseMessage] = (
                 [call.system, *call.messages] if call.system else call.messages
@@ -105,10 +113,17 @@ def add_child(run: RunContext, task_id: str, used: Mapping[str, Any] | None) -> 
 def _record(
     run: RunContext, message: AIMessage, spec: ModelSpec, sent: Sequence[BaseMessage] = ()
 ) -> None:
-    """Into the run's own meter and, for a child, into the meters of those it works for."""
-    each: RunContext | None = run
+    """Into the run's own meter and, for a child, once into the meters of those it works for.
+
+    A retried item of a batch replays what an earlier attempt in this process has counted there.
+    """
+    _ledger(run).meter.record(message, spec, caller=run.caller, sent=sent)
+    each = run.parent
     while each is not None:
-        _ledger(each).meter.record(message, spec, caller=run.caller, sent=sent)
+        ledger = _ledger(each)
+        if message.id not in ledger.counted:
+            ledger.counted.add(message.id or uuid.uuid4().hex)
+            ledger.meter.record(message, spec, caller=run.caller, sent=sent)
         each = each.parent
 
 

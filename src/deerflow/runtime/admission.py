@@ -18,6 +18,8 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.deliverables import OUTPUTS, requested_files
 from deerflow.config.schema import AppConfig
 from deerflow.errors import NotFoundError, UsageError
+from deerflow.middlewares.side_calls import recount_side_calls
+from deerflow.middlewares.spending import open_account
 from deerflow.models.protocol import Catalog
 from deerflow.runtime.intake import check_uploads
 from deerflow.runtime.outcome import scan_outputs
@@ -216,6 +218,7 @@ class Admission:
         taken = False
         try:
             await note_logged(context)
+            await recount_side_calls(context)
             job_input = await self._resume_input(thread, row, context)
             last = await parts.storage.events.append(
                 thread.thread_key,
@@ -249,7 +252,7 @@ class Admission:
         model: str,
         expect: tuple[str, ...],
     ) -> RunContext:
-        return RunContext(
+        context = RunContext(
             user_id=thread.user_id,
             thread_id=thread.thread_id,
             thread_key=thread.thread_key,
@@ -265,6 +268,9 @@ class Admission:
             agent_name=request.agent_name,
             delegate=delegates(request, self._parts.config),
         )
+        config = self._parts.config
+        open_account(context, config.token_budget, config.subagents.token_budget)
+        return context
 
 
 async def check_request(request: RunRequest, config: AppConfig, catalog: Catalog) -> None:
