@@ -82,19 +82,30 @@ class TaskState(TypedDict):
 
 
 class CompactionState(TypedDict):
-    """What of the transcript is shown as a summary.
+    """How the request to the model is built; the messages themselves are never shortened.
 
     Attributes:
-        upto: id of the last message that the summary stands for.
+        upto: id of the last message that the summary stands for; a call includes its results.
         summary: prose of everything up to there.
-        kept: ids of earlier messages that stay word for word, in order.
+        kept: ids of messages up to there that are sent all the same, in order.
         count: compactions so far.
+        words: what the user said up to there, rendered.
+        facts: delegations and files up to there, rendered.
+        files: virtual paths of the transcripts of what is summarised, oldest first.
+        seen: id of the last message that was there at the compaction.
+        cut: results up to `seen` that are longer than so many characters are shown as head and
+            tail; 0 for none.
     """
 
     upto: str
     summary: str
     kept: list[str]
     count: int
+    words: str
+    facts: str
+    files: list[str]
+    seen: str
+    cut: int
 
 
 class GoalState(TypedDict):
