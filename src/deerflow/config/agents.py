@@ -9,6 +9,11 @@ from pydantic import Field, field_validator, model_validator
 from deerflow.config.models import rename
 from deerflow.config.section import Count, Positive, Ratio, Seconds, Section, mapping
 
+AT_ONCE = (2, 4)
+"""Fewer children at once are no help, more overrun a provider's rate limits."""
+BUILT_IN_CHILDREN = ("general-purpose", "bash")
+"""Kinds of child that are there without any configuration."""
+
 
 class SubagentTokenBudgetConfig(Section):
     """`subagents.token_budget`: what one child may use."""
@@ -57,7 +62,9 @@ class SubagentsConfig(Section):
     enabled: bool = Field(default=True, description="Let the lead delegate.")
     timeout_seconds: Seconds = Field(default=900, description="Seconds of a child, from its start.")
     max_turns: Positive = Field(default=50, description="Model turns of a child.")
-    max_concurrent: int = Field(default=3, ge=1, le=16, description="Children at once per run.")
+    max_concurrent: int = Field(
+        default=3, ge=1, le=16, description="Children at once per run; 2 to 4 is what counts."
+    )
     max_total_per_run: int = Field(default=6, ge=1, le=50, description="Children per run in all.")
     per_user: Positive = Field(default=6, description="Children at once per user.")
     global_: Positive = Field(
@@ -72,6 +79,12 @@ class SubagentsConfig(Section):
     custom_agents: dict[str, CustomSubagentConfig] = Field(
         default_factory=dict[str, CustomSubagentConfig], description="Own kinds of child by name."
     )
+
+    @property
+    def at_once(self) -> int:
+        """Children at once per run: `max_concurrent` in the bounds of AT_ONCE."""
+        low, high = AT_ONCE
+        return min(max(self.max_concurrent, low), high)
 
     @field_validator("max_turns", mode="before")
     @classmethod

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from deerflow.config.agents import AT_ONCE, BUILT_IN_CHILDREN
 from deerflow.config.document import Path
 from deerflow.config.report import Report
 from deerflow.config.schema import AppConfig, ModelConfig
@@ -23,7 +24,25 @@ def check(config: AppConfig, report: Report) -> None:
         report.error(("database", "backend"), "PostgreSQL is not supported yet; use sqlite")
     if config.guardrails.enabled and config.guardrails.provider is None:
         report.error(("guardrails", "provider"), "is needed while guardrails are enabled")
+    _children(config, report)
     _unused(config, report)
+
+
+def _children(config: AppConfig, report: Report) -> None:
+    children = config.subagents
+    if children.at_once != children.max_concurrent:
+        report.warn(
+            ("subagents", "max_concurrent"),
+            f"{children.max_concurrent} is taken as {children.at_once}: "
+            f"a run has {AT_ONCE[0]} to {AT_ONCE[1]} children at once",
+        )
+    kinds = [*BUILT_IN_CHILDREN, *children.custom_agents]
+    for name in children.agents:
+        if name not in kinds:
+            report.warn(
+                ("subagents", "agents", name),
+                f"no effect: there is no kind of child of this name; kinds: {', '.join(kinds)}",
+            )
 
 
 def _unique(config: AppConfig, report: Report) -> None:

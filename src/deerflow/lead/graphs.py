@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Hashable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -22,6 +23,8 @@ from deerflow.subagents.batch import batch_tools
 from deerflow.subagents.roster import Roster, SubagentSpec
 from deerflow.subagents.runner import SubagentExecutor
 from deerflow.subagents.task_tool import task_tools
+
+logger = logging.getLogger(__name__)
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
@@ -51,7 +54,8 @@ class LeadAgents:
         self._lock = asyncio.Lock()
         config = parts.config
         self.roster = Roster(config.subagents, parts.subagents)
-        self.executor = SubagentExecutor(config.subagents, self._child)
+        self.executor = SubagentExecutor(config.subagents, self._child, parts.catalog)
+        _check_children(self.roster, parts)
 
     async def __call__(self, run: RunContext) -> Graph:
         """The agent that leads a run. Raises like `graph` and `profile`."""
@@ -116,13 +120,10 @@ class LeadAgents:
 
     async def _child(self, spec: SubagentSpec, run: RunContext) -> Graph:
         """The agent of a child; `run` is the child's own context."""
-        item = bool(run.batch_day)
-        key = (spec, run.model_name, item)
+        key = (spec, run.model_name)
         async with self._lock:
             if key not in self._graphs:
-                parts = self._child_parts(spec, run.model_name)
-                # hundreds of items in one node would share a namespace; the journal has them
-                self._graphs[key] = build_agent(replace(parts, saver=False) if item else parts)
+                self._graphs[key] = build_agent(self._child_parts(spec, run.model_name))
         return self._graphs[key]
 
     def _child_parts(self, spec: SubagentSpec, name: str) -> AgentParts:
@@ -157,3 +158,11 @@ class LeadAgents:
             sandbox_python=parts.sandbox_python,
             network=parts.config.sandbox.network,
         )
+
+
+def _check_children(roster: Roster, parts: LeadParts) -> None:
+    """Names that do not exist are told when the process starts, not in the middle of a run."""
+    tools = {tool.name for tool in parts.tools}
+    tools |= {tool.name for row in build_rows(parts, "child") for tool in row.tools}
+    for warning in roster.check(parts.catalog.names(), tools):
+        logger.warning("%s", warning)

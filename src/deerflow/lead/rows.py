@@ -35,6 +35,7 @@ from deerflow.middlewares.view_image import ViewImageMiddleware
 from deerflow.models.protocol import Catalog, ModelSpec
 from deerflow.plugins import load_detectors
 from deerflow.skills.protocol import SkillStore
+from deerflow.subagents.answers import TaskAnswers
 
 Maker = Callable[[], Middleware]
 
@@ -76,7 +77,7 @@ def _makers(parts: LeadParts) -> Mapping[type[Middleware], Maker]:
         TokenBudgetMiddleware: lambda: TokenBudgetMiddleware(
             config.token_budget, config.subagents.token_budget, catalog
         ),
-        SubagentLimitMiddleware: lambda: SubagentLimitMiddleware(config.subagents),
+        SubagentLimitMiddleware: lambda: SubagentLimitMiddleware(config.subagents, TaskAnswers()),
         LoopDetectionMiddleware: lambda: LoopDetectionMiddleware(config.loop_detection),
         LLMErrorHandlingMiddleware: lambda: LLMErrorHandlingMiddleware(catalog, parts.resilience),
         SafetyFinishReasonMiddleware: lambda: SafetyFinishReasonMiddleware(
