@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, BaseMessage
+from langgraph.constants import TAG_NOSTREAM
 
 from deerflow.agent.context import RunContext
 from deerflow.config.schema import TokenBudgetConfig
@@ -25,7 +26,7 @@ from deerflow.storage.protocol import Storage
 
 async def side_call(
     run: RunContext,
-    catalog: Catalog | None,
+    spec: ModelSpec,
     model: BaseChatModel,
     messages: Sequence[BaseMessage],
     *,
@@ -38,8 +39,8 @@ async def side_call(
 
     Args:
         run: of lead or child.
-        catalog: name and price of the model; None counts it without a price.
-        model: out of the catalogue, or handed in from outside.
+        spec: name and price of the model, see `spec_for`.
+        model: what is asked.
         messages: the request.
         caller: "summary", "title", "goal" …; by it the usage is listed.
 
@@ -47,10 +48,9 @@ async def side_call(
         LimitError: no limit has room for it.
         ModelError: the call failed.
     """
-    spec = _spec(catalog, model, run.model_name)
     account = account_of(run)
     if account is None:
-        reply = await model.ainvoke(list(messages))
+        reply = await _asked(model, messages)
         _record(run, reply, spec, messages, caller)
         return reply
     await account.ready(run)
@@ -62,7 +62,7 @@ async def side_call(
     given = float(spec.max_output or OUTPUT)
     held = Amount(taken, given, account.price(taken, given, spec))
     with account.holding(run, Hold(held), caller):
-        reply = await model.ainvoke(list(messages))
+        reply = await _asked(model, messages)
         account.pay(run, _record(run, reply, spec, messages, caller), caller=caller)
     return reply
 
@@ -91,7 +91,7 @@ async def user_call(
     """
     limits = tuple(limit for limit in limits_of(config) if limit.scope == "day")
     if not limits:
-        return await model.ainvoke(list(messages))
+        return await _asked(model, messages)
     day = Day(storage, user_id)
     account = Account(limits, (), day)
     await day.refresh(at_once=True)
@@ -100,7 +100,7 @@ async def user_call(
         used = account.spent(limit)
         if limit.ceiling - used < need.of(limit.unit):
             raise limit.error(used, need.of(limit.unit))
-    reply = await model.ainvoke(list(messages))
+    reply = await _asked(model, messages)
     charge_user(storage, config, user_id, UsageMeter().record(reply, spec, sent=messages))
     return reply
 
@@ -118,6 +118,11 @@ async def recount_side_calls(run: RunContext) -> None:
         meter_of(run).entries.setdefault(key, Tokens()).add(Tokens.from_dict(payload["usage"]))
 
 
+async def _asked(model: BaseChatModel, messages: Sequence[BaseMessage]) -> AIMessage:
+    """One call that no reader of the run's messages sees streaming."""
+    return await model.ainvoke(list(messages), config={"tags": [TAG_NOSTREAM]})
+
+
 def _record(
     run: RunContext, reply: AIMessage, spec: ModelSpec, sent: Sequence[BaseMessage], caller: str
 ) -> Tokens:
@@ -127,10 +132,11 @@ def _record(
     return tokens
 
 
-def _spec(catalog: Catalog | None, model: BaseChatModel, name: str) -> ModelSpec:
+def spec_for(catalog: Catalog | None, model: BaseChatModel, name: str) -> ModelSpec:
+    """Facts of a model; only the name for one that is not out of the catalogue."""
     try:
         if catalog is not None:
             return catalog.spec_of(model)
-    except NotFoundError:  # handed in from outside, not out of the catalogue
-        pass
+    except NotFoundError:
+        return ModelSpec(name=name, provider="", model=name)
     return ModelSpec(name=name, provider="", model=name)

@@ -15,7 +15,7 @@ from deerflow.agent.hooks import Middleware
 from deerflow.config.schema import TitleConfig
 from deerflow.errors import LimitError, ModelError
 from deerflow.middlewares.requests import is_request
-from deerflow.middlewares.side_calls import side_call
+from deerflow.middlewares.side_calls import side_call, spec_for
 from deerflow.models.protocol import Catalog
 
 SECONDS = 20
@@ -103,7 +103,8 @@ class TitleMiddleware(Middleware):
         try:
             async with asyncio.timeout(SECONDS):
                 asked = [HumanMessage(content=prompt)]
-                reply = await side_call(run, self._catalog, model, asked, caller="title")
+                spec = spec_for(self._catalog, model, self._config.model_name or "")
+                reply = await side_call(run, spec, model, asked, caller="title")
         except (LimitError, ModelError, TimeoutError):
             return ""
         return self._short(str(reply.text).strip().strip("\"'“”「」*"))

@@ -268,12 +268,14 @@ def _stopped(call: ModelCall, limit: Limit | None, error: LimitError) -> ModelRe
     detail = {"rule": error.rule, "used": error.used, "limit": error.limit}
     text = f"Stopped: {error.message}."
     run.emit("guard", {**detail, "action": "stopped", "message": text})
-    ident = f"limit-{run.run_id}-{run.turn}" if run.parent is None else ""
-    message = AIMessage(
-        content=_partial(call.state.get("messages", ()), run.input_id),
-        id=ident or f"limit-{run.run_id}-{run.agent}-{run.turn}",  # the same after a kill
-    )
-    return ModelReply(with_note(message, f"[{text}]", **{LIMIT: detail}), jump="end")
+    mark = {LIMIT: detail}
+    if run.parent is not None:  # the runner of children puts it together with what the child had
+        ident = f"limit-{run.run_id}-{run.agent}-{run.turn}"
+        message = AIMessage(content=text, id=ident, additional_kwargs=mark)
+        return ModelReply(message, jump="end")
+    partial = _partial(call.state.get("messages", ()), run.input_id)
+    message = AIMessage(content=partial, id=f"limit-{run.run_id}-{run.turn}")  # also after a kill
+    return ModelReply(with_note(message, f"[{text}]", **mark), jump="end")
 
 
 def _closed(call: ModelCall, reply: ModelReply, account: Account, limit: Limit) -> ModelReply:
