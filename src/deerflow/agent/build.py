@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from typing import Any
 
 import langchain.agents
 from langchain.agents.middleware.types import AgentMiddleware
@@ -32,8 +32,7 @@ class AgentParts:
         system: system prompt.
         rows: THE LIST as instances, journal rows included.
         extra: third-party middlewares; they stand nearer to model and tools than the chain.
-        saver: checkpoint saver, None under a runner or graph that brings its own, or False for no
-            checkpoints even there.
+        saver: checkpoint saver, or None under a runner that brings its own.
         context: see Chain.
         name: shown in traces.
     """
@@ -43,7 +42,7 @@ class AgentParts:
     system: str
     rows: Sequence[Middleware]
     extra: Sequence[AgentMiddleware[Any, Any, Any]] = ()
-    saver: BaseCheckpointSaver[Any] | Literal[False] | None = None
+    saver: BaseCheckpointSaver[Any] | None = None
     context: Callable[[Any], RunContext] | None = None
     name: str = field(default="lead")
 
