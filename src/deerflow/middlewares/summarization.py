@@ -34,6 +34,7 @@ from deerflow.middlewares.loop_detection import forget_reads
 from deerflow.middlewares.past import facts, stored
 from deerflow.middlewares.request_size import SHARE, Sizes, counted, room, window_of
 from deerflow.middlewares.requests import is_request, last_request
+from deerflow.middlewares.side_calls import spec_for
 from deerflow.middlewares.summary import Summariser, Task, longest
 from deerflow.models.protocol import Catalog, ModelSpec
 from deerflow.models.usage import estimate_text
@@ -239,14 +240,15 @@ class SummarizationMiddleware(Middleware):
 
     def _summariser(self, call: ModelCall) -> Summariser:
         """By the configured model, else the run's; a small local one writes none worth the wait."""
-        model = self._model or call.model
+        model = self._model or (None if self._is_small(call) else call.model)
+        spec = spec_for(self._catalog, model or call.model, call.run.model_name)
+        return Summariser(self._config, model, spec, call.run)
+
+    def _is_small(self, call: ModelCall) -> bool:
         try:
-            spec = self._catalog.spec_of(model)
-        except NotFoundError:
-            name = call.run.model_name
-            spec = ModelSpec(name=name, provider="", model=name)
-        own = self._model is None and spec.compact
-        return Summariser(self._config, None if own else model, spec, call.run)
+            return self._catalog.spec_of(call.model).compact
+        except NotFoundError:  # handed in from outside, not out of the catalogue
+            return False
 
     # --- /compact ---
 

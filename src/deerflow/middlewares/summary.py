@@ -9,14 +9,13 @@ from dataclasses import dataclass
 
 from langchain_core.language_models import BaseChatModel
 from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, SystemMessage
-from langgraph.constants import TAG_NOSTREAM
 
 from deerflow.agent.context import RunContext
 from deerflow.agent.journal import Codec
 from deerflow.config.schema import SummarizationConfig
-from deerflow.errors import ModelError
+from deerflow.errors import LimitError, ModelError
 from deerflow.middlewares.past import brief, clipped, made_here
-from deerflow.middlewares.token_usage import meter_of
+from deerflow.middlewares.side_calls import side_call
 from deerflow.models.failures import Translated
 from deerflow.models.protocol import ModelSpec
 from deerflow.models.thinktags import split_think
@@ -74,7 +73,7 @@ class Summariser:
         config: `summarization`.
         model: who writes; None for summaries without a model.
         spec: name and price of the model.
-        run: whose meter and journal are used.
+        run: whose budget, usage and journal hold.
     """
 
     def __init__(
@@ -96,7 +95,7 @@ class Summariser:
         if self._model is not None:
             try:
                 text = await self._asked(self._model, task)
-            except* (ModelError, TimeoutError):  # parts are read side by side
+            except* (LimitError, ModelError, TimeoutError):  # parts are read side by side
                 text = ""
         limit = int(task.most * CHARS_PER_TOKEN)
         if not text:
@@ -131,9 +130,10 @@ class Summariser:
         return [task.result() for task in tasks]
 
     async def _call(self, model: BaseChatModel, task: Task, body: str) -> str:
-        """One call, taken from the journal after a kill, counted in the run's meter.
+        """One call, taken from the journal after a kill.
 
         Raises:
+            LimitError: no budget has room for it.
             ModelError: the model fails.
             TimeoutError: it takes too long.
         """
@@ -149,9 +149,8 @@ class Summariser:
         else:
             with Translated(self._spec.name):
                 async with asyncio.timeout(SECONDS):
-                    reply = await model.ainvoke(request, config={"tags": [TAG_NOSTREAM]})
+                    reply = await side_call(run, self._spec, model, request, caller=CALLER)
             run.storage.journal.model_finished(key, self._codec.dump(reply))
-        meter_of(run).record(reply, self._spec, caller=CALLER, sent=request)
         return split_think(str(reply.text))[0].strip()
 
     def _request(self, task: Task, body: str) -> list[AnyMessage]:
