@@ -23,7 +23,7 @@ EventType = Literal[
     "todos",  # {todos}: the plan has changed
     "artifacts",  # {artifacts}: virtual paths, in order
     "title",  # {title}: the thread has a name
-    "question",  # {question, options, context}: a clarification
+    "question",  # {question, options, fields, context}: a clarification; fields make a form
     "guard",  # {rule, used, limit, message, detail?, action?}: a limit warned, refused or stopped
     "notice",  # {message}: something the user should see
     "task_started",  # {task_id, tool_call_id, description, subagent_type, model}: a child begins

@@ -47,7 +47,7 @@ async def test_alone_it_ends_the_run_without_another_model_call() -> None:
     assert [m.type for m in messages] == ["human", "ai", "tool"]
     assert asked == 1
     assert await events(run, "question") == [
-        {"question": "Which 1?", "options": ["a", "b"], "context": ""}
+        {"question": "Which 1?", "options": ["a", "b"], "fields": [], "context": ""}
     ]
 
 
@@ -92,7 +92,9 @@ async def test_odd_arguments_still_make_a_question() -> None:
 
     call = request(ASK, run, question=7, options="no list", context=None)
     answer = await call_tool([ROW], run, call, effect)
-    assert answer.additional_kwargs[MARK] == {"question": "7", "options": [], "context": ""}
+    assert answer.additional_kwargs[MARK] == {
+        "question": "7", "options": [], "fields": [], "context": ""
+    }  # fmt: skip
 
 
 async def test_a_tool_of_another_kind_is_not_marked() -> None:

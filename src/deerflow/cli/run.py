@@ -19,6 +19,7 @@ from deerflow.cli.log import log_to_file
 from deerflow.cli.progress import Progress
 from deerflow.cli.source import read
 from deerflow.cli.stop import Stop
+from deerflow.cli.waiting import approval_lines, question_lines
 from deerflow.events import Event
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.runtime.runs import RunHandle
@@ -132,8 +133,8 @@ def _print_answer(result: RunResult) -> None:
     answer = str(question.get("question", "")) or result.text
     if answer:
         output.say(answer)
-    for index, option in enumerate(question.get("options") or (), 1):
-        output.say(f"  {index}. {option}")
+    for line in question_lines(question):
+        output.say(line)
     output.flush()
 
 
@@ -153,7 +154,9 @@ def closing_lines(result: RunResult, log: Path) -> list[str]:
         f'{detail.get("limit")}). Go on with: deerflow run "go on" {again}',
         "cancelled": f"Stopped; all is saved. Go on with: deerflow run {again} --resume",
     }
-    if kind in reasons:
+    if "approvals" in detail:
+        lines += approval_lines(detail["approvals"])
+    elif kind in reasons:
         lines.append(reasons[kind])
     if result.error:
         lines += _failure(result.error, again, log)

@@ -22,7 +22,7 @@ from deerflow.agent.journal import marks_of
 from deerflow.middlewares.results import messages_of, rewrite
 
 MARK = "deerflow_question"
-"""additional_kwargs of a tool message that ends the run: {question, options, context}."""
+"""additional_kwargs of a tool message that ends the run: {question, options, fields, context}."""
 
 
 class ClarificationMiddleware(Middleware):
@@ -39,7 +39,7 @@ class ClarificationMiddleware(Middleware):
             return result
         if all(message.status == "error" for message in messages_of(result)):
             return result
-        question = _question(request.tool_call["args"])
+        question = _question(request.tool_call["args"], messages_of(result))
         run.emit("question", question)
         return await rewrite(result, partial(_marked, question=question))
 
@@ -65,14 +65,26 @@ def open_questions(messages: Sequence[AnyMessage]) -> list[dict[str, Any]]:
     return found
 
 
-def _question(args: dict[str, Any]) -> dict[str, Any]:
-    options: Any = args.get("options")
-    listed = cast("list[Any]", options) if isinstance(options, list) else []
+def _question(args: dict[str, Any], results: Sequence[ToolMessage]) -> dict[str, Any]:
+    """The question as the arguments have it, its form as the tool has understood it."""
     return {
         "question": str(args.get("question", "")),
-        "options": [str(option) for option in listed],
+        "options": [str(option) for option in _list(args.get("options"))],
+        "fields": [field for result in results for field in _form(result)],
         "context": str(args.get("context") or ""),
     }
+
+
+def _form(result: ToolMessage) -> list[Any]:
+    return _list(_fields_of(_fields_of(result.artifact).get("human_input")).get("fields"))
+
+
+def _fields_of(value: Any) -> dict[str, Any]:
+    return cast("dict[str, Any]", value) if isinstance(value, dict) else {}
+
+
+def _list(value: Any) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
 
 
 async def _marked(message: ToolMessage, *, question: dict[str, Any]) -> ToolMessage:

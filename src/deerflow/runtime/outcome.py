@@ -15,6 +15,7 @@ from deerflow.agent.journal import LIMIT
 from deerflow.agent.record import visible_text
 from deerflow.agent.reply_edge import EMPTY
 from deerflow.guardrails.approvals import MOST, waiting
+from deerflow.middlewares.clarification import MARK
 from deerflow.runtime.request import Artifact, Outcome
 from deerflow.storage.protocol import Approvals
 
@@ -46,11 +47,13 @@ def question_of(messages: Sequence[AnyMessage]) -> dict[str, Any] | None:
             continue
         if isinstance(message, AIMessage) and message.tool_calls:
             asked = {
-                m.tool_call_id for m in tail if m.name == QUESTION_TOOL and m.status != "error"
+                m.tool_call_id: m.additional_kwargs.get(MARK)
+                for m in tail
+                if m.name == QUESTION_TOOL and m.status != "error"
             }
             for call in message.tool_calls:
                 if call["id"] in asked:
-                    return dict(call["args"])
+                    return dict(asked[call["id"]] or call["args"])
         return None
     return None
 
