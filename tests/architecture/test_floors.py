@@ -38,7 +38,11 @@ PLACES = {
     "dbos": ("deerflow.runtime.engine",),
     "fastapi": ("deerflow.gateway",),
     "starlette": ("deerflow.gateway",),
-    "sqlalchemy": ("deerflow.storage", "deerflow.memory.deermem.sql"),
+    "sqlalchemy": (
+        "deerflow.storage",
+        "deerflow.memory.deermem.sql",
+        "deerflow.memory.deermem.tables",
+    ),
     "alembic": ("deerflow.storage",),
     "docker": ("deerflow.sandbox.docker",),
     "kubernetes": ("deerflow.sandbox.kubernetes",),

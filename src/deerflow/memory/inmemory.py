@@ -9,10 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from deerflow.memory.deermem.facts import sealed
 from deerflow.memory.deermem.ranking import ordered, relevance
-from deerflow.memory.protocol import Change, Fact, MemoryDocument, Mutate
-
-MAX_CHANGES = 50
-"""Changes that can be undone."""
+from deerflow.memory.protocol import MAX_CHANGES, Change, Fact, MemoryDocument, Mutate
 
 
 @dataclass(slots=True)

@@ -28,6 +28,9 @@ MAX_FACT_CHARS = 2_000
 RETIRED = "retired"
 """`superseded_by` of a fact that made room when there were more than `max_facts`."""
 
+MAX_CHANGES = 50
+"""Changes that can be undone."""
+
 MAX_TAKEN = 1_000
 """Ids of queue entries that a document remembers."""
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from functools import lru_cache
 from typing import Any, cast
 
 import regex  # \p{…} classes, which the standard library's re lacks
@@ -24,6 +25,10 @@ STOP_WORDS = frozenset(
 """English words that say nothing about a subject; left out of queries, not of facts."""
 
 
+MAX_QUERY_CHARS, MAX_QUERY_WORDS = 20_000, 200
+"""Of a long request its beginning and its end count."""
+
+
 def clean(text: str) -> str:
     """One line that every storage can hold: white space joined, no control or broken character."""
     sound = text.encode("utf-8", "replace").decode()
@@ -41,7 +46,8 @@ def normalised(content: str) -> str:
     return " ".join(_SAYS.findall(folded)) or " ".join(folded.split())
 
 
-def words(content: str) -> list[str]:
+@lru_cache(maxsize=4096)  # the facts of a user are looked at with every request
+def words(content: str) -> tuple[str, ...]:
     """Words of a fact, in order: folded, English plurals as singulars; CJK as pairs of letters.
 
     Scripts without spaces give each pair of neighbours, and the last letter alone, so that every
@@ -54,7 +60,7 @@ def words(content: str) -> list[str]:
         else:
             found += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)]
             found.append(letters[-1])
-    return found
+    return tuple(found)
 
 
 def query_words(query: str) -> tuple[str, ...]:
@@ -62,6 +68,8 @@ def query_words(query: str) -> tuple[str, ...]:
 
     Stop words are left out unless there is nothing else.
     """
+    if len(query) > MAX_QUERY_CHARS:
+        query = f"{query[: MAX_QUERY_CHARS // 2]} {query[-MAX_QUERY_CHARS // 2 :]}"
     found: list[str] = []
     for kind, letters in _parts(query):
         if kind == "word":
@@ -71,7 +79,7 @@ def query_words(query: str) -> tuple[str, ...]:
         else:
             found += ["".join(pair) for pair in zip(letters, letters[1:], strict=False)]
     telling = [word for word in found if word not in STOP_WORDS]
-    return tuple(dict.fromkeys(telling or found))
+    return tuple(dict.fromkeys(telling or found))[:MAX_QUERY_WORDS]
 
 
 def is_prefix(word: str) -> bool:
