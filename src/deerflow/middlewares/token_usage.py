@@ -16,7 +16,7 @@ from deerflow.agent.journal import LIMIT
 from deerflow.errors import NotFoundError
 from deerflow.middlewares.spending import account_of
 from deerflow.models.protocol import Catalog, ModelSpec
-from deerflow.models.usage import UsageMeter
+from deerflow.models.usage import Tokens, UsageMeter
 
 MODEL = "deerflow_model"
 """response_metadata of an AI message: configured name of the model that wrote it."""
@@ -63,7 +63,9 @@ class TokenUsageMiddleware(Middleware):
             sent: Sequence[BaseMessage] = (
                 [call.system, *call.messages] if call.system else call.messages
             )
-            _record(call.run, message, spec, sent)
+            paid = _record(call.run, message, spec, sent)
+            if account is not None:
+                account.pay(call.run, paid)
             ledger.counted.add(message.id or "")
         return reply
 
@@ -112,12 +114,12 @@ def add_child(run: RunContext, task_id: str, used: Mapping[str, Any] | None) -> 
 
 def _record(
     run: RunContext, message: AIMessage, spec: ModelSpec, sent: Sequence[BaseMessage] = ()
-) -> None:
+) -> Tokens:
     """Into the run's own meter and, for a child, once into the meters of those it works for.
 
     A retried item of a batch replays what an earlier attempt in this process has counted there.
     """
-    _ledger(run).meter.record(message, spec, caller=run.caller, sent=sent)
+    tokens = _ledger(run).meter.record(message, spec, caller=run.caller, sent=sent)
     each = run.parent
     while each is not None:
         ledger = _ledger(each)
@@ -125,6 +127,7 @@ def _record(
             ledger.counted.add(message.id or uuid.uuid4().hex)
             ledger.meter.record(message, spec, caller=run.caller, sent=sent)
         each = each.parent
+    return tokens
 
 
 def _ledger(run: RunContext) -> Ledger:
