@@ -311,9 +311,9 @@ class Spent:
 
     def __post_init__(self) -> None:
         for currency, amount in self.money.items():
-            if not (currency and math.isfinite(amount)):
+            if not math.isfinite(amount):
                 raise StorageError(
-                    f"{amount!r} {currency!r} is no sum of money.",
+                    f"{amount!r} {currency} is no sum of money.",
                     cure="Give the model's prices in the configuration as plain numbers.",
                 )
 
@@ -326,7 +326,7 @@ class Spending(Protocol):
         """Add to the day's sum; queued in order with the step's other writes.
 
         Raises:
-            StorageError: at once, an amount is not finite or has no currency.
+            StorageError: at once, an amount is not finite.
         """
         ...
 

@@ -1,7 +1,6 @@
 """kill -9 at any moment, and two processes at once: the log is gapless, no step is torn."""
 
 import asyncio
-import multiprocessing
 import os
 import random
 import signal
@@ -10,21 +9,11 @@ from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from deerflow.storage.protocol import Delta
 from deerflow.storage.sql.driver import connect
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
 from fakes.storage_writers import call_key, write_events, write_steps
-
-
-@pytest.fixture(scope="module")
-def processes() -> ForkServerContext:
-    """Starts processes quickly: what they import is imported once."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["deerflow.storage.sql.storage", "langchain_core.messages"])
-    return context
 
 
 async def check(path: Path, key: str, started: int) -> int:

@@ -26,13 +26,14 @@ async def claimed(
     taken: list[T] = []
 
     def remembered(batch: Batch) -> list[T]:
-        taken[:] = work(batch)
+        taken.clear()  # it may run twice
+        taken.extend(work(batch))
         return list(taken)
 
     ticket = writer.submit(remembered)
 
     def undo(batch: Batch) -> None:
-        if not (ticket.done and ticket.error is not None):
+        if taken and not (ticket.done and ticket.error is not None):
             give_back(batch, taken)
 
     try:

@@ -22,12 +22,12 @@ _TIMES = (
     " WHERE thread = ? AND user_id = ? AND owner = ''"
 )
 _DUE = "UPDATE memory_queue SET due_at = ? WHERE thread = ? AND user_id = ? AND owner = ''"
-_OWNERS = "SELECT DISTINCT owner FROM memory_queue WHERE owner <> ''"
+_OWNERS = "SELECT DISTINCT owner FROM memory_queue WHERE owner > ''"
 _FREE = "UPDATE memory_queue SET owner = '' WHERE owner = ?"
 _NEXT = (
     "SELECT q.thread, q.user_id FROM memory_queue q WHERE q.owner = ''{conditions}"
     " AND NOT EXISTS"
-    " (SELECT 1 FROM memory_queue b WHERE b.user_id = q.user_id AND b.owner <> '')"
+    " (SELECT 1 FROM memory_queue b WHERE b.user_id = q.user_id AND b.owner > '')"
     " ORDER BY q.due_at, q.queued_at, q.id LIMIT 1"
 )
 _CLAIM = (
@@ -96,8 +96,6 @@ class SqlExchanges:
             for entry in entries:
                 batch.connection.execute(_GIVE_BACK, (entry.entry_id, self._owner))
 
-        if not await self.pending(user_id):
-            return []
         return await claimed(self._writer, work, give_back)
 
     async def complete(self, entry_ids: Sequence[str]) -> None:

@@ -27,8 +27,11 @@ class SqlSpending:
 
     def add(self, user_id: str, day: str, tokens: int, money: dict[str, float]) -> Awaitable[None]:
         """See Spending."""
-        rows = [(user_id, day, "", tokens, 0.0)]
-        rows += [(user_id, day, unit, 0, sum) for unit, sum in Spent(tokens, money).money.items()]
+        amounts = {"": 0.0, **Spent(tokens, money).money}
+        rows = [
+            (user_id, day, currency, 0 if currency else tokens, amount)
+            for currency, amount in amounts.items()
+        ]
 
         def work(batch: Batch) -> None:
             batch.connection.executemany(_ADD, rows)
@@ -42,7 +45,7 @@ class SqlSpending:
             rows = connection.execute(_OF, (user_id, day)).fetchall()
             return Spent(
                 sum(tokens for _, tokens, _ in rows),
-                {currency: money for currency, _, money in rows if currency},
+                {currency: money for currency, _, money in rows if currency or money},
             )
 
         return await self._readers.read(query, scope="")
