@@ -46,7 +46,7 @@ class Limit:
     def text(self, used: float, need: float = 0.0) -> str:
         """What is used of it, and what the next step would need when that is the reason."""
         when = " today" if self.scope == "day" else ""
-        text = f"{self.rule}: {self.said(used)} of {self.said(self.ceiling)} are used{when}"
+        text = f"{self.rule}: {self.number(used):,} of {self.said(self.ceiling)} are used{when}"
         if need and used < self.ceiling:
             text += f", and the next step needs about {self.said(need)}"
         if self.scope == "day":

@@ -105,10 +105,18 @@ class Day:
 
 @dataclass(slots=True)
 class Pace:
-    """How an agent's calls go: what providers count for what we estimate, and the last input."""
+    """How an agent's last call went: what we had estimated of its input, and what it was."""
 
-    ratio: float = 1.0
+    estimate: float = 0.0
     input: float = 0.0
+
+    def expected(self, estimate: float) -> float:
+        """Input of a request, corrected by how far the last estimate was off."""
+        if not self.estimate:
+            return estimate
+        if estimate >= self.estimate:
+            return self.input + estimate - self.estimate
+        return estimate * self.input / self.estimate  # compacted meanwhile
 
 
 @dataclass(slots=True)
@@ -287,10 +295,8 @@ class Account:
         if caller or hold is None:
             return
         hold.paid += 1
-        pace = self.paces.setdefault(run.agent, Pace())
-        pace.input = tokens.input
-        if not tokens.estimated and hold.estimate and hold.paid == 1:
-            pace.ratio = tokens.input / hold.estimate
+        if hold.paid == 1:
+            self.paces[run.agent] = Pace(hold.estimate, tokens.input)
 
     def count(self, agent: str, amount: Amount) -> None:
         """Enter what was paid into the sums of run and child."""

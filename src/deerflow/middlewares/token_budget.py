@@ -95,7 +95,7 @@ class TokenBudgetMiddleware(Middleware):
         run, spec = call.run, self._spec(call)
         self._name_unpriced(account, run, spec)
         guessed = self._estimate(call)
-        taken = guessed * account.paces.setdefault(run.agent, Pace()).ratio
+        taken = account.paces.setdefault(run.agent, Pace()).expected(guessed)
         chance = _weigh(account, run, taken, spec)
         while chance.later > chance.grade:
             await account.released()
@@ -284,12 +284,11 @@ def _closed(call: ModelCall, reply: ModelReply, account: Account, limit: Limit) 
     if message is None or LIMIT in message.additional_kwargs:
         return reply
     told = run.logged.get(message.id or "", {}).get("additional_kwargs", {}).get(LIMIT)
+    if told is not None:
+        limit = next((each for each in account.of(run) if each.rule == told["rule"]), limit)
     used = limit.number(account.spent(limit, run.agent))
-    detail = told or {
-        "rule": limit.rule, "used": used, "limit": limit.number(limit.ceiling)
-    }  # fmt: skip
-    text = f"Stopped: {detail['rule']}, {detail['used']} of {detail['limit']} are used; this is "
-    text += "the best result so far."
+    detail = told or {"rule": limit.rule, "used": used, "limit": limit.number(limit.ceiling)}
+    text = f"Stopped: {limit.text(detail['used'])}. This is the best result so far."
     if told is None:
         run.emit("guard", {**detail, "action": "stopped", "message": text})
     if not visible_text(message):
