@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
@@ -12,6 +16,8 @@ from typing import Any
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
 
+import deerflow
+import fakes
 from deerflow.guardrails import approvals
 from deerflow.guardrails.approvals import Decided
 from deerflow.runtime.request import RunRequest, RunResult
@@ -96,12 +102,14 @@ async def rows(harness: Harness, status: Any = "pending") -> list[ApprovalRow]:
     return sorted(found, key=lambda row: (row.created_at, row.namespace, row.index))
 
 
-async def approve(harness: Harness, row: ApprovalRow, args: Any = None) -> Decided:
+async def approve(
+    harness: Harness, row: ApprovalRow, args: Any = None, *, at: float | None = None
+) -> Decided:
     return await approvals.decide(
         harness.storage,
         "local",
         row.approval_id,
-        Decision("approved", "local", time.time(), args),
+        Decision("approved", "local", at or time.time(), args),
     )
 
 
@@ -131,9 +139,70 @@ async def history(harness: Harness, thread_id: str = "t") -> list[Any]:
     return list(state.values["messages"])
 
 
-async def until_pending(harness: Harness, count: int = 1) -> list[ApprovalRow]:
-    """Wait until so many calls wait for a human."""
-    async with asyncio.timeout(20):
-        while len(found := await rows(harness)) < count:
-            await asyncio.sleep(0.005)
-    return found
+async def until_asked(harness: Harness, thread_id: str = "t") -> list[ApprovalRow]:
+    """Wait until a call of the thread waits for a human."""
+    thread = await harness.storage.threads.get("local", thread_id)
+    assert thread is not None
+    async for event in harness.storage.events.follow(thread.thread_key):
+        if event.type == "approval_requested":
+            break
+    return await rows(harness)
+
+
+class KillingDesk(Desk):
+    """Leaves its effects in a file, and kills its process (-9) around the first one.
+
+    Args:
+        home: where the file `effects` lies.
+        moment: "before" or "after" the effect, else never.
+    """
+
+    def __init__(self, home: Path, moment: str = "") -> None:
+        super().__init__()
+        self._file = home / "effects"
+        self._moment = moment
+
+    async def _act(self, what: str) -> str:
+        if self._moment == "before":
+            os.kill(os.getpid(), signal.SIGKILL)
+        with self._file.open("a") as file:
+            file.write(f"{what}\n")
+        if self._moment == "after":
+            os.kill(os.getpid(), signal.SIGKILL)
+        return f"did {what}"
+
+    @property
+    def effects(self) -> list[str]:
+        """What happened, by all processes."""
+        return self._file.read_text().splitlines() if self._file.exists() else []
+
+
+KILLED = [
+    {"calls": [call("delete", what="a")]},
+    {"text": "Done."},
+]
+
+
+async def _approve_and_die(home: Path, moment: str) -> None:
+    async with approving_harness(KILLED, home, KillingDesk(home, moment)) as harness:
+        for row in await rows(harness):
+            await approve(harness, row)
+        if moment == "decided":
+            os.kill(os.getpid(), signal.SIGKILL)
+        await run(harness)
+
+
+def approve_and_die(home: str, moment: str) -> None:
+    """A whole process: approves what waits, goes on, and is killed at the moment."""
+    asyncio.run(_approve_and_die(Path(home), moment))
+
+
+def start_killed(home: Path, moment: str) -> int:
+    """Run `approve_and_die` in a process of its own; its exit code."""
+    folders = [str(Path(package.__path__[0]).parent) for package in (fakes, deerflow)]
+    code = (
+        f"import sys; sys.path[:0] = {folders}\n"
+        f"from {__name__} import approve_and_die\n"
+        f"approve_and_die({str(home)!r}, {moment!r})"
+    )
+    return subprocess.run([sys.executable, "-c", code], check=False, timeout=60).returncode

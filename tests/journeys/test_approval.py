@@ -19,7 +19,7 @@ from fakes.approving import (
     reject,
     rows,
     run,
-    until_pending,
+    until_asked,
 )
 
 THREE = [
@@ -120,36 +120,39 @@ async def test_p19_a_second_approval_from_another_device_changes_nothing(tmp_pat
 
 async def test_p19_no_answer_in_time_means_the_stated_default(tmp_path: Path) -> None:
     desk = Desk()
-    script = [{"calls": [call("delete", what="a"), call("drop", what="b")]}, {"text": "Done."}]
-    soon = {"expires_seconds": 0.05}
-    policy = guarded(
-        {**ASK, **soon, "args": {"what": "a"}}, {**ASK, **soon, "default": "allow"}
-    )
-    script[0]["calls"][1]["name"] = "delete"
-    # nothing looks before the time is over: the read of the turn takes longer
-    script[0]["calls"].append(call("look", what="c"))
-
-    async def slow(what: str) -> None:
-        if what.startswith("look"):
-            found = await until_pending(harness, 2)
-            while any(row.expires_at is None or row.expires_at > now() for row in found):
-                await asyncio.sleep(0.01)
-
-    desk.before = slow
+    script = [{"calls": [call("delete", what="a"), call("delete", what="b")]}, {"text": "Done."}]
+    soon = {**ASK, "expires_seconds": 1e-6}  # over before the run looks at what it waits for
+    policy = guarded({**soon, "args": {"what": "a"}}, {**soon, "default": "allow"})
     async with approving_harness(script, tmp_path, desk, guardrails=policy) as harness:
         result = await run(harness, "Go")
         assert result.status == "success"
         said = [m.content for m in await history(harness) if m.type == "tool"]
+        asked = await logged(harness, "approval_requested")
         told = await logged(harness, "approval_decided")
-    assert said[0].startswith("Not approved within 0.05 seconds.")
-    assert said[1:] == ["did delete b", "did look c"]
+    assert said[0].startswith("Not approved within 1e-06 seconds.")
+    assert said[1] == "did delete b"
+    assert [a["default"] for a in asked] == ["deny", "allow"]
     assert [(d["status"], d["by"]) for d in told] == [("expired", "expiry")] * 2
+    assert desk.done == ["delete b"]
 
 
-def now() -> float:
-    import time  # noqa: PLC0415
-
-    return time.time()
+async def test_p19_what_expires_while_no_process_is_alive_is_decided_by_the_next_that_looks(
+    tmp_path: Path,
+) -> None:
+    desk = Desk()
+    script = [{"calls": [call("delete", what="a")]}, {"text": "Done."}]
+    policy = guarded({**ASK, "expires_seconds": 3600})
+    async with approving_harness(script, tmp_path, desk, guardrails=policy) as harness:
+        assert (await run(harness, "Go")).status == "interrupted"
+    async with approving_harness(script, tmp_path, desk) as harness:
+        [row] = await rows(harness)
+        late = await approve(harness, row, at=row.created_at + 3601)
+        assert (late.counts, late.row.status) == (False, "expired")
+        assert "expired" in late.text
+        assert (await run(harness)).status == "success"
+        said = [m.content for m in await history(harness) if m.type == "tool"]
+    assert said[0].startswith("Not approved within 3600 seconds.")
+    assert desk.done == []
 
 
 async def test_p19_a_resume_without_a_decision_says_what_waits_and_asks_no_model(
@@ -180,7 +183,7 @@ async def test_p19_a_decision_while_other_calls_run_is_carried_out_in_the_same_r
 
     async def decide(what: str) -> None:
         if what == "look b":
-            [row] = await until_pending(harness)
+            [row] = await until_asked(harness)
             await approve(harness, row)
 
     desk.before = decide
