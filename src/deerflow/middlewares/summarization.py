@@ -120,7 +120,7 @@ class SummarizationMiddleware(Middleware):
         except ContextOverflowError:
             sizes = _sizes(call)
             sizes.limit = max(1, int(min(request.tokens, room(self._spec(call))) * SHARE))
-            before, request = state, self._measured(call, state)
+            before, request = state, self._measured(call, state, whole=True)
             aim = _Aim(self._keep(call, request), 1)
             state, request = await self._compacted(call, state, request, aim, told)
             if state is before:
@@ -132,13 +132,15 @@ class SummarizationMiddleware(Middleware):
 
     # --- how large ---
 
-    def _measured(self, call: ModelCall, state: CompactionState | None) -> _Request:
-        """View and size; schemas are counted once the rest is large enough to be compacted."""
+    def _measured(
+        self, call: ModelCall, state: CompactionState | None, *, whole: bool = False
+    ) -> _Request:
+        """View and size; unless `whole`, schemas count when the rest is worth compacting."""
         sizes, spec = _sizes(call), self._spec(call)
         view = view_of(call.messages, state)
         limit = self._limit(spec, sizes)
         fixed = sizes.of_system(call.system)
-        if sizes.of(view.messages) * 4 >= limit:
+        if whole or sizes.of(view.messages) * 4 >= limit:
             fixed += sizes.of_tools(call.tools)
         tokens = counted(view.messages, fixed, view.seen, sizes)
         return _Request(view, fixed, tokens, limit, window_of(spec))
@@ -225,7 +227,7 @@ class SummarizationMiddleware(Middleware):
             seen=messages[-1].id or "",
             cut=limit,
         )
-        made = self._measured(call, fresh)
+        made = self._measured(call, fresh, whole=True)
         told.append(
             {
                 "upto": fresh["upto"],
@@ -260,7 +262,7 @@ class SummarizationMiddleware(Middleware):
         told: list[dict[str, Any]] = []
         fresh = state
         if before:
-            request = self._measured(call, state)
+            request = self._measured(call, state, whole=True)
             keep = len(before) - max(0, last_request(before))
             aim = _Aim(keep, 1, hint, manual=True)
             fresh, _ = await self._compacted(call, state, request, aim, told)
