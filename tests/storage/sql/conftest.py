@@ -24,5 +24,9 @@ def processes() -> ForkServerContext:
 @pytest.fixture
 def opened(tmp_path: Path) -> Opened:
     """Call as `opened(owner)`: one more storage on the test's file, the caller closes it."""
-    prepare(tmp_path / "test.db")
-    return lambda owner="": SqliteStorage(tmp_path / "test.db", owner=owner)
+
+    def open_one(owner: str = "") -> SqliteStorage:
+        prepare(tmp_path / "test.db")
+        return SqliteStorage(tmp_path / "test.db", owner=owner)
+
+    return open_one
