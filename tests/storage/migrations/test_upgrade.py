@@ -1,5 +1,6 @@
 """Alembic, the tables and schema.sql say the same; old files are upgraded, newer ones refused."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
@@ -10,10 +11,14 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import create_engine
 from sqlalchemy.pool import NullPool
 
+from deerflow.config.schema import DatabaseConfig
 from deerflow.errors import StorageError
 from deerflow.storage.migrations import upgrade as upgrading
+from deerflow.storage.protocol import ApprovalRow, BatchRow, QueuedExchange
 from deerflow.storage.sql import schema
 from deerflow.storage.sql.driver import DRIVER, connect
+from deerflow.storage.sql.open import open_storage
+from deerflow.storage.sql.storage import SqliteStorage
 from deerflow.storage.sql.tables import metadata, render_schema
 
 
@@ -78,6 +83,61 @@ def test_an_old_file_is_upgraded(tmp_path: Path) -> None:
     schema.prepare(path)
 
     assert "checkpoints" in described(path)
+
+
+def first_version(path: Path) -> None:
+    """A file as the first schema left it, with a thread and an event."""
+    upgrading.upgrade(path, "0001")
+    connection = connect(path)
+    connection.execute("INSERT INTO thread_keys VALUES (1, 'key', 1, NULL)")
+    connection.execute("INSERT INTO threads VALUES (1, 'ann', 't1', 'Old', 'idle', 1.0, 2.0, '{}')")
+    connection.execute("INSERT INTO run_events VALUES (1, 1, 'r1', 'notice', 3.0, ?)", (b"{}",))
+    connection.close()
+
+
+async def test_a_file_of_the_first_schema_is_upgraded_and_works(tmp_path: Path) -> None:
+    path = tmp_path / "old.db"
+    first_version(path)
+    assert "approvals" not in described(path)
+
+    schema.prepare(path)
+    storage = SqliteStorage(path)
+    await storage.batches.create(BatchRow("b1", "ann", "key", "r1", 1), ["x"])
+    await storage.batches.settle("b1", 0, "done", "y")
+    await storage.approvals.request(
+        ApprovalRow("a1", "ann", "t1", "key", "r1", "", "m1", 0, "bash", {})
+    )
+    await storage.memory_queue.enqueue(
+        QueuedExchange("e1", "ann", "t1", "key", {}, 1.0), debounce=1.0, ceiling=1.0
+    )
+    await storage.spending.add("ann", "2026-01-01", 3, {})
+    thread = await storage.threads.get("ann", "t1")
+    events = await storage.events.read("key")
+    counts = await storage.batches.counts("b1")
+    rows = await storage.approvals.list("ann")
+    claimed = await storage.memory_queue.claim(now=9.0)
+    deleted = await storage.threads.delete("ann", "t1")
+    await storage.close()
+
+    upgrading.upgrade(tmp_path / "new.db")
+    assert described(path) == described(tmp_path / "new.db")
+    assert thread is not None
+    assert (thread.title, thread.last_seq, len(events)) == ("Old", 1, 1)
+    assert counts == {"done": 1}
+    assert [row.approval_id for row in rows] == ["a1"]
+    assert [entry.entry_id for entry in claimed] == ["e1"]
+    assert deleted == "key"
+
+
+async def test_many_that_open_an_old_file_at_once_get_along(tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    first_version(tmp_path / "data" / "deerflow.db")
+
+    storages = await asyncio.gather(*(open_storage(DatabaseConfig(), tmp_path) for _ in range(6)))
+
+    for storage in storages:
+        assert await storage.approvals.list("ann") == []
+        await storage.close()
 
 
 def test_a_newer_file_is_refused_and_left_alone(tmp_path: Path) -> None:
