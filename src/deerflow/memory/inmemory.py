@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 
 from deerflow.memory.deermem.facts import sealed
 from deerflow.memory.deermem.ranking import ordered, relevance
+from deerflow.memory.deermem.words import clean
 from deerflow.memory.protocol import MAX_CHANGES, Change, Fact, MemoryDocument, Mutate
 
 
@@ -46,7 +47,7 @@ class InMemoryStorage:
             return former
         document = sealed(former, made[0], self._now())
         kept = self._users.setdefault(user_id, _Kept())
-        change = Change(document.revision, document.updated_at, made[1])
+        change = Change(document.revision, document.updated_at, clean(made[1]))
         kept.former = [*kept.former, (change, former)][-MAX_CHANGES:]
         kept.document = document
         return document

@@ -18,6 +18,7 @@ from deerflow.memory.deermem.document import from_json, iso, parse, seconds_of, 
 from deerflow.memory.deermem.facts import sealed
 from deerflow.memory.deermem.folders import UserFolder
 from deerflow.memory.deermem.ranking import ordered, relevance
+from deerflow.memory.deermem.words import clean
 from deerflow.memory.protocol import MAX_CHANGES, Change, Fact, MemoryDocument, Mutate
 
 MAX_KEPT_BYTES = 8 * 1024 * 1024
@@ -109,7 +110,7 @@ class FileMemoryStorage:
             if made is None:
                 return former.document
             document = sealed(former.document, made[0], self._now())
-            change = Change(document.revision, document.updated_at, made[1])
+            change = Change(document.revision, document.updated_at, clean(made[1]))
             previous = former.document.revision if former.data else former.previous
             _write(folder, _encoded(document, change, previous), former)
             return document

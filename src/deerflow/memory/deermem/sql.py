@@ -23,7 +23,7 @@ from deerflow.memory.deermem.facts import sealed
 from deerflow.memory.deermem.folders import safe_user_id
 from deerflow.memory.deermem.ranking import ordered, relevance
 from deerflow.memory.deermem.tables import Tables, fact_of, match_of, row_of
-from deerflow.memory.deermem.words import query_words
+from deerflow.memory.deermem.words import clean, query_words
 from deerflow.memory.protocol import MAX_CHANGES, Change, Fact, MemoryDocument, Mutate
 
 BUSY_SECONDS = 10.0
@@ -162,7 +162,7 @@ class SqlMemoryStorage:
                     user_id=user,
                     revision=document.revision,
                     at=document.updated_at,
-                    what=made[1],
+                    what=clean(made[1]),
                     former=json.dumps(to_json(former)),
                 )
             )
