@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from langchain_core.messages import AIMessage, HumanMessage
+from langchain_core.messages.ai import UsageMetadata
 
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import ModelCall, ModelReply
@@ -264,7 +265,7 @@ async def test_what_was_reserved_is_given_back_when_the_call_fails_or_is_cancell
         await turns.turn()
     assert turns.account.held.of("tokens") == 0
     hanging = asyncio.create_task(turns.turn())
-    while not turns.account.held.of("tokens"):
+    while not turns.account.held.of("tokens"):  # noqa: ASYNC110  (nothing tells of a reservation)
         await asyncio.sleep(0)
     hanging.cancel()
     with pytest.raises(asyncio.CancelledError):
@@ -411,13 +412,13 @@ async def test_a_recorded_reply_is_asked_for_in_the_form_in_which_it_was_sent() 
     call = ModelCall(turns.model, turns.messages, None, [], {}, {}, run, 1)
     key = ModelKey(run.thread_key, run.run_id, "", 1, request_digest(call))
     await run.storage.journal.model_finished(key, Codec().dump(AIMessage("paid", id="p")))
-    usage = {"input_tokens": 9_990, "output_tokens": 10, "total_tokens": 10_000}
+    usage = UsageMetadata(input_tokens=9_990, output_tokens=10, total_tokens=10_000)
     sent: list[ModelCall] = []
 
     async def next_(inner: ModelCall) -> ModelReply:
         sent.append(inner)
         message = AIMessage("paid", id="p", additional_kwargs={REPLAYED: True})
-        message.usage_metadata = usage  # pyright: ignore
+        message.usage_metadata = usage
         return ModelReply(message)
 
     reply = await turns.row.model(call, next_)

@@ -143,6 +143,7 @@ class Account:
         paces: by agent.
         warned: (agent or "", rule) that was told of.
         unpriced: models that were named as free of charge.
+        before: what earlier processes paid; `messages` grows with the replies of this one.
     """
 
     limits: tuple[Limit, ...]
@@ -164,10 +165,10 @@ class Account:
     async def ready(self, run: RunContext) -> None:
         """Read what a former process paid for this run, and the day's sum when it is old."""
         root = run.root
-        if root.resumed and self.before is None:
+        if self.before is None:
             async with self._opening:
                 if self.before is None:
-                    self._take_over(await paid_before(root))
+                    self._take_over(await paid_before(root) if root.resumed else PaidBefore())
         if self.day is not None:
             close = any(
                 limit.scope == "day" and self.spent(limit) >= limit.warn for limit in self.limits

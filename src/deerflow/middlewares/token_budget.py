@@ -85,7 +85,8 @@ class TokenBudgetMiddleware(Middleware):
         if account is None:
             return await next_(call)
         await account.ready(call.run)
-        if call.run.resumed and call.run.agent not in account.paces:
+        if call.run.resumed and TokenBudgetMiddleware not in call.run.scratch:
+            call.run.scratch[TokenBudgetMiddleware] = True  # only the first turn may be recorded
             for sent, closing in _variants(call):
                 if await _is_recorded(sent):
                     return await self._replay(sent, next_, account, closing=closing)
@@ -118,6 +119,8 @@ class TokenBudgetMiddleware(Middleware):
             run.emit("notice", {"message": f"The closing answer failed. {error.message}"})
             return _stopped(call, limit, account.error(limit, run, chance.need))
         _warn(account, run)
+        if reply.message is not None and account.before is not None:
+            account.before.messages.add(reply.message.id or "")
         return _closed(call, reply, account, limit) if closing and limit is not None else reply
 
     async def _replay(
