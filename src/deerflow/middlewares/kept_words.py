@@ -12,6 +12,8 @@ PASTE = 4_000
 """Characters above which a message counts as one with pasted matter: its sentences go first."""
 LONGEST = 1_000
 """Characters of one sentence that stay: around the word that makes it a limit."""
+SEARCHED = 20_000
+"""Characters of one sentence that are looked at: prose has no longer ones, and time is short."""
 LISTED = 30
 """Lines of a list that stay with the sentence that introduces it."""
 GAP = "\u2026"
@@ -67,6 +69,7 @@ _BREAK = re.compile(r"[\s,;\u3001\uff0c]")
 class _Said:
     """A message of the user in parts: sentence, whether it is a limit, whether it holds a number.
 
+    An empty sentence stands for one that was said again later.
     level 0 keeps all of it; 1 the first sentence, numbers and limits; 2 the first sentence and
     limits; 3 limits; 4 nothing.
     """
@@ -86,7 +89,8 @@ class _Said:
         kept: list[str] = []
         for index, (sentence, limit, number) in enumerate(self.parts):
             first = index == 0 and self.level < 3
-            if self.level < 4 and (limit or first or (number and self.level == 1)):
+            wanted = limit or first or (number and self.level == 1)
+            if sentence and wanted and self.level < 4:
                 kept.append(sentence)
             elif kept and kept[-1] != GAP:
                 kept.append(GAP)
@@ -160,7 +164,7 @@ def _shrink(said: Sequence[_Said], total: int, budget: int, most: int) -> int:
 
 
 def _part(sentence: str) -> tuple[str, bool, bool]:
-    found = _DIRECTIVE.search(sentence)
+    found = _DIRECTIVE.search(sentence, 0, SEARCHED)
     if len(sentence) > LONGEST:
         sentence = _around(sentence, found.start() if found else 0)
     return sentence, found is not None, any(sign.isdigit() for sign in sentence)
@@ -182,7 +186,6 @@ def _without_repeats(said: Sequence[_Said]) -> None:
     for one in reversed(said):
         fresh: list[tuple[str, bool, bool]] = []
         for part in reversed(one.parts):
-            if part[0] not in seen:
-                fresh.append(part)
+            fresh.append(("", False, False) if part[0] in seen else part)
             seen.add(part[0])
         one.parts = fresh[::-1]

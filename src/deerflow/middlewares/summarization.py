@@ -6,6 +6,7 @@ from them; `compaction.py` builds it.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import accumulate
@@ -204,7 +205,7 @@ class SummarizationMiddleware(Middleware):
     ) -> tuple[CompactionState | None, _Request]:
         """The next state and request; the same when there is too little to cover."""
         messages, start = call.messages, request.view.start
-        plan = _planned(call, request, aim)
+        plan = await asyncio.to_thread(_planned, call, request, aim)
         if plan is None:
             return state, request
         cut, limit, kept = plan
@@ -215,13 +216,14 @@ class SummarizationMiddleware(Middleware):
         summary = await self._summariser(call).write(task)
         path = await stored(messages[start:cut], call.run, count)
         files = [*(state["files"] if state else ()), *([path] if path else ())]
+        words = await asyncio.to_thread(_words, call, cut, kept, request.limit)
         delegations: Any = call.state.get("delegations") or {}
         fresh = CompactionState(
             upto=_owner(messages, cut),
             summary=summary,
             kept=[messages[index].id or "" for index in kept],
             count=count,
-            words="\n\n".join(f"- {text}" for text in _words(call, cut, kept, request.limit)),
+            words="\n\n".join(f"- {text}" for text in words),
             facts=facts(delegations, messages[:cut], call.state.get("artifacts") or []),
             files=list(dict.fromkeys(files)),
             seen=messages[-1].id or "",
