@@ -18,6 +18,7 @@ _SHOWN = (
     "subagent_result_sha256",
     "subagent_model_name",
     "subagent_token_usage",
+    "deerflow_batch",
 )
 
 

@@ -34,7 +34,6 @@ UNUSED: dict[str, str] = {
     "sandbox.auto_start": _CONTAINER,
     "sandbox.provisioner_url": _CONTAINER,
     "sandbox.provisioner_api_key": _CONTAINER,
-    "batch": _LATER,
     "acp_agents": _LATER,
     "skills.container_path": "skills are always at /mnt/skills",
     "skill_scan": _LATER,

@@ -101,6 +101,7 @@ def batch_tools(executor: Executor, roster: Roster, config: BatchConfig) -> list
 
 async def _worked(job: BatchJob, concurrency: int, path: str) -> None:
     """Run the job; whatever ends it, the file holds what there is."""
+    await job.run.sandbox()  # where the results go: better missing before the work than after it
     whole = False
     try:
         await job.work(concurrency)
