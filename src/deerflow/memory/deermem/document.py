@@ -42,10 +42,12 @@ class Reading:
     Attributes:
         document: what is sound in it.
         left_out: a line per value that is not, with its place.
+        recognised: False when it is no memory at all.
     """
 
     document: MemoryDocument
     left_out: tuple[str, ...] = ()
+    recognised: bool = True
 
 
 def to_json(document: MemoryDocument) -> dict[str, Any]:
@@ -107,7 +109,8 @@ def from_json(raw: Any) -> Reading:
     all gives one line and an empty document.
     """
     if not isinstance(raw, Mapping) or not {"user", "history", "facts"} & cast("Any", raw).keys():
-        return Reading(MemoryDocument(), ("The file holds no memory (no user, history or facts).",))
+        line = "It holds no memory: neither user nor history nor facts."
+        return Reading(MemoryDocument(), (line,), recognised=False)
     given = cast("Mapping[str, Any]", raw)
     notes = _Notes()
     taken = given.get("taken")

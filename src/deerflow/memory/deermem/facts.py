@@ -201,12 +201,6 @@ def moment(seconds: float) -> float:
     return round(min(max(seconds, 0.0), LAST_SECOND), 6)
 
 
-def line_of(added: int, source: Source) -> str:
-    """A line for the history of changes."""
-    things = "1 fact" if added == 1 else f"{added} facts"
-    return f"added {things}" + (f" from thread {source.thread}" if source.thread else "")
-
-
 def without(facts: Iterable[Fact], fact_id: str) -> tuple[Fact, ...]:
     """All facts but one."""
     return tuple(fact for fact in facts if fact.id != fact_id)
