@@ -52,7 +52,7 @@ def refusal_text(row: ApprovalRow) -> str:
         return f"Not approved: {row.note.rstrip('. ') or 'the user said no'}. {_WITHOUT}"
     if row.status == "expired":
         seconds = (row.expires_at or row.created_at) - row.created_at
-        return f"Not approved within {seconds:g} seconds. {_WITHOUT}"
+        return f"Not approved within {round(seconds, 3):g} seconds. {_WITHOUT}"
     return SUPERSEDED
 
 

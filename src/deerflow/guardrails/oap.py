@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import datetime
+import errno
 import math
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -181,6 +182,8 @@ def read_passport(file: Path) -> Passport:
         OSError: it cannot be read.
         ValueError: it is no passport; the text says which field is wrong.
     """
+    if not file.is_file():
+        raise FileNotFoundError(errno.ENOENT, "there is no such file")
     with file.open("rb") as stream:
         data = stream.read(FILE_LIMIT + 1)
     if len(data) > FILE_LIMIT:

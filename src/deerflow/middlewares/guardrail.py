@@ -62,6 +62,7 @@ class GuardrailMiddleware(Middleware):
         provider: who decides; None allows everything.
         seconds: that the provider may take.
         clock: UTC seconds.
+        pause: ends the run until the call is entered again; LangGraph's interrupt.
     """
 
     closes = True
@@ -73,11 +74,13 @@ class GuardrailMiddleware(Middleware):
         *,
         seconds: float = EVALUATE_SECONDS,
         clock: Callable[[], float] = time.time,
+        pause: Callable[[Any], Any] = interrupt,
     ) -> None:
         self._config = config
         self._provider = provider
         self._seconds = seconds
         self._clock = clock
+        self._pause = pause
 
     async def tool(self, request: ToolCallRequest, next_: ToolNext, run: RunContext) -> ToolResult:
         """Let the call through, answer it, or pause it."""
@@ -141,7 +144,7 @@ class GuardrailMiddleware(Middleware):
         _tell_asked(request, run, row)
         if row.status == "pending":
             # returns only under a foreign runner, which resumes with a value
-            value = interrupt(approvals.waiting(row))
+            value = self._pause(approvals.waiting(row))
             decision = approvals.answer_of(value, self._clock())
             row = (await approvals.decide(run.storage, run.user_id, row.approval_id, decision)).row
         else:
