@@ -1,4 +1,4 @@
-"""`make bench`: our column beside the raw client and plain LangChain, sandbox, storage.
+"""`make bench`: our column beside the raw client and plain LangChain, sandbox, storage, batch.
 
 The peers and the mock model server are read from a folder beside the project (`--peers`); without
 it the first table is left out. Rounds are interleaved and every peer runs in this project's
@@ -91,6 +91,7 @@ COLUMNS: list[tuple[str, list[str], tuple[str, ...], str]] = [
 PARTS: list[tuple[str, str, list[str]]] = [
     ("sandbox", "sandbox_start.py", ["5", "20"]),
     ("storage", "storage_growth.py", ["10 turns of TOOLS 1"]),
+    ("batch", "task_batch.py", ["1"]),
 ]
 """Name, script, arguments of its short form."""
 
@@ -149,7 +150,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-n", type=int, default=15, help="runs per measure")
     parser.add_argument("--smoke", action="store_true", help="one short round: does it run")
-    parser.add_argument("--only", choices=["harness", "sandbox", "storage"])
+    parser.add_argument("--only", choices=["harness", "sandbox", "storage", "batch"])
     parser.add_argument("--peers", type=Path, default=HERE.parent.parent / "shared" / "bench")
     options = parser.parse_args()
     rounds, n = (1, 2) if options.smoke else (options.rounds, options.n)
