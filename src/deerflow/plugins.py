@@ -8,9 +8,10 @@ from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware
 
-from deerflow.config.schema import SafetyDetectorConfig
+from deerflow.config.schema import MemoryBackendConfig, SafetyDetectorConfig
 from deerflow.errors import ConfigError
 from deerflow.guardrails.protocol import GuardrailProvider
+from deerflow.memory.protocol import MemoryStorage
 from deerflow.middlewares.safety_finish_reason import Detector
 from deerflow.sandbox.protocol import SandboxProvider
 from deerflow.skills.protocol import SkillStore
@@ -111,6 +112,31 @@ def load_skill_store(path: str) -> SkillStore:
         raise ConfigError(
             [f"skills.use: {path}: {error}"], cure="Use local or module:Class."
         ) from error
+
+
+def load_memory_storage(path: str, backend: MemoryBackendConfig) -> MemoryStorage:
+    """The store that `memory.backend_config.storage` names as module:Class.
+
+    Args:
+        path: where it is; the class takes the section.
+        backend: section `memory.backend_config`.
+
+    Raises:
+        ConfigError: it cannot be loaded, or is no store of memories.
+    """
+    try:
+        made: Any = _named(path)(backend)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            [f"memory.backend_config.storage: {path}: {error}"],
+            cure="Use file, sql or module:Class; the class takes the section backend_config.",
+        ) from error
+    if not isinstance(made, MemoryStorage):
+        raise ConfigError(
+            [f"memory.backend_config.storage: {path}: no store of memories"],
+            cure="It needs the methods of deerflow.memory.protocol.MemoryStorage.",
+        )
+    return made
 
 
 def _load(path: str) -> Foreign:

@@ -13,24 +13,37 @@ from langchain_core.language_models import BaseChatModel
 from langchain_core.tools import BaseTool
 
 from deerflow.config.load import LoadedConfig
-from deerflow.config.schema import ModelConfig
-from deerflow.errors import StorageError
+from deerflow.config.schema import AppConfig, ModelConfig
+from deerflow.errors import StorageError, UsageError
 from deerflow.guardrails.allowlist import AllowlistProvider
 from deerflow.guardrails.oap import OapProvider
 from deerflow.guardrails.protocol import GuardrailProvider
 from deerflow.lead.graphs import LeadAgents
 from deerflow.lead.parts import LeadParts
 from deerflow.lead.profiles import BUILT_IN, FolderProfiles, LeadProfile
-from deerflow.memory.protocol import MemoryManager
+from deerflow.memory.deermem.deermem import DeerMem
+from deerflow.memory.deermem.file import FileMemoryStorage
+from deerflow.memory.deermem.queue import MemoryUpdateQueue
+from deerflow.memory.deermem.updater import MemoryUpdater
+from deerflow.memory.inmemory import InMemoryStorage as InMemoryMemories
+from deerflow.memory.noop import NoopMemoryManager
+from deerflow.memory.protocol import Ask, MemoryManager, MemoryStorage
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.catalog import ModelCatalog
 from deerflow.models.discover import discover
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
-from deerflow.plugins import load_guardrails, load_middlewares, load_provider, load_skill_store
+from deerflow.plugins import (
+    load_guardrails,
+    load_memory_storage,
+    load_middlewares,
+    load_provider,
+    load_skill_store,
+)
 from deerflow.runtime.admission import Folders, RunParts, check_request, no_thread
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import Runs, remove_thread
+from deerflow.sandbox.files import FileTree
 from deerflow.sandbox.host import HostProvider
 from deerflow.sandbox.inmemory import InMemoryProvider
 from deerflow.sandbox.local import LocalProvider
@@ -57,6 +70,7 @@ class Harness:
         catalog: the models.
         agents: compiled lead agents.
         runs: starts and finishes runs.
+        folders: host folders for (user_id, thread_key).
         memory: what is remembered of users; None when memory is off.
         skills: where skills are kept.
         found: one line that says which model was found when none was configured, else "".
@@ -68,6 +82,7 @@ class Harness:
     catalog: Catalog
     agents: LeadAgents
     runs: Runs
+    folders: Folders
     memory: MemoryManager | None = None
     skills: SkillStore | None = None
     found: str = ""
@@ -231,13 +246,73 @@ async def open_harness(
         )
         stack.push_async_callback(runs.close)
         gc.freeze()  # what is here now stays: full collections that skip it save a run 10 % CPU
-        yield Harness(loaded, storage, provider, catalog, agents, runs, memory, parts.skills, found)
+        folders = thread_folders(loaded)
+        yield Harness(
+            loaded, storage, provider, catalog, agents, runs, folders, memory, parts.skills, found
+        )
 
 
 def make_memory(loaded: LoadedConfig, storage: Storage, catalog: Catalog) -> MemoryManager | None:
     """The memory that `memory.manager_class` names; None when memory is off."""
     del loaded, storage, catalog
     return None
+
+
+def make_memory_storage(config: AppConfig, home: Path) -> MemoryStorage:
+    """Where memories are kept, as `memory.backend_config` says.
+
+    Files below the home, or a database of their own beside the harness's: a file, or PostgreSQL
+    when `storage_path` is its address. With a database in memory nothing is written without a path.
+
+    Raises:
+        ConfigError: a class of the configuration that cannot be loaded.
+        StorageError: the driver of PostgreSQL is not installed.
+    """
+    backend, place = config.memory.backend_config, config.memory.backend_config.storage_path
+    if backend.storage not in ("file", "sql"):
+        return load_memory_storage(backend.storage, backend)
+    if place is None and config.database.backend == "memory":
+        return InMemoryMemories()
+    if backend.storage == "file":
+        folder = home / (place or "memory")
+        # the first 2.x files name the one file in which all was kept
+        return FileMemoryStorage(folder.with_suffix("") if folder.suffix == ".json" else folder)
+    from deerflow.memory.deermem.sql import (  # noqa: PLC0415  # SQLAlchemy costs 0.3 s
+        SqlMemoryStorage,
+    )
+
+    if place is not None and place.startswith("postgres"):
+        return SqlMemoryStorage(place)
+    data = home / place if place else database_file(config.database, home).parent
+    return SqlMemoryStorage(data / "memory.db")
+
+
+@asynccontextmanager
+async def open_memory(loaded: LoadedConfig) -> AsyncGenerator[MemoryManager]:
+    """The memory alone, for commands that extract nothing; it is there even when memory is off.
+
+    Raises:
+        ConfigError: a class of the configuration that cannot be loaded.
+        StorageError: see `open_stores`.
+    """
+    config = loaded.config.memory
+    async with AsyncExitStack() as stack:
+        if config.manager_class == "noop":
+            yield NoopMemoryManager()
+            return
+        kept = make_memory_storage(loaded.config, loaded.home)
+        queue: MemoryUpdateQueue | None = None
+        if has_stores(loaded):
+            stores = await stack.enter_async_context(open_stores(loaded))
+            updater = MemoryUpdater(_no_model)
+            queue = MemoryUpdateQueue(stores.memory_queue, updater, kept, config.backend_config)
+        memory = DeerMem(kept, queue, config.backend_config)
+        stack.push_async_callback(memory.close)
+        yield memory
+
+
+def _no_model(user_id: str) -> Ask:
+    raise UsageError(f"No model extracts here for {user_id}.")
 
 
 def make_skills(loaded: LoadedConfig) -> SkillStore | None:
@@ -307,6 +382,11 @@ def make_provider(loaded: LoadedConfig) -> SandboxProvider:
         built = python if read_manifest(python) is not None else None
         return make(config, state=loaded.home / "sandbox", python=built)
     return load_provider(config.use)
+
+
+def thread_files(folders: ThreadFolders) -> FileTree:
+    """The files of a thread by their virtual paths, without a sandbox; no link leads outside."""
+    return FileTree(folders)
 
 
 def user_folder(loaded: LoadedConfig, user_id: str) -> Path:
