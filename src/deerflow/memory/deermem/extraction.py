@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any, cast
 
 from deerflow.errors import ModelError
+from deerflow.memory.deermem.words import clean
 from deerflow.memory.protocol import (
     CATEGORIES,
     HISTORY_SUMMARIES,
@@ -129,13 +130,13 @@ def _fact(raw: Any, threshold: float) -> NewFact | None:
     if not isinstance(raw, dict):
         return _left_out("fact", "no object", raw)
     value = cast("dict[str, Any]", raw)
-    content = value.get("content")
-    if not isinstance(content, str) or not content.strip():
-        return _left_out("fact", "no content", raw)
-    content = " ".join(content.replace("\x00", " ").split())
-    content = content.encode("utf-8", "replace").decode("utf-8")
-    if len(content) > MAX_FACT_CHARS:
-        return _left_out("fact", f"more than {MAX_FACT_CHARS} characters", content)
+    given = value.get("content")
+    text = given if isinstance(given, str) else ""
+    content = clean(text[: MAX_FACT_CHARS + 1])
+    if not content:
+        return _left_out("fact", "no content", given)
+    if len(text) > MAX_FACT_CHARS:
+        return _left_out("fact", f"more than {MAX_FACT_CHARS} characters", given)
     confidence = _number(value.get("confidence"))
     if confidence is None or not 0 <= confidence <= 1:
         return _left_out("fact", "confidence is no number from 0 to 1", raw)

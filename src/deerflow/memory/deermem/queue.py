@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import hashlib
 import logging
+import math
 import time
 import uuid
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
@@ -51,6 +52,8 @@ class _Drain:
         force: also what is not due.
         done: entries that were completed.
         failed: ids that failed here; they are not tried a second time.
+        looked: whether it has claimed, which frees what dead processes had claimed.
+        horizon: the first time at which one of them is due; all that is due before has been tried.
         aside: entries that are held until the end, each with the time at which it is due.
     """
 
@@ -58,6 +61,8 @@ class _Drain:
     force: bool = False
     done: int = 0
     failed: set[str] = field(default_factory=set[str])
+    looked: bool = False
+    horizon: float = math.inf
     aside: list[tuple[list[str], float]] = field(default_factory=list[tuple[list[str], float]])
 
 
@@ -90,6 +95,7 @@ class MemoryUpdateQueue:
         self._owed: dict[str, float] = {}
         self._worker: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
+        self._claiming = asyncio.Lock()
         self._fresh: list[Awaitable[None]] = []
 
     async def put(self, user_id: str, thread_key: str, exchange: Exchange) -> str:
@@ -163,12 +169,13 @@ class MemoryUpdateQueue:
 
     async def discard(self, user_id: str) -> int:
         """Drop what waits of a user; how many entries. What is under way here is stopped."""
-        mine = [task for task, who in self._tasks.items() if who == user_id]
-        await _whole(self._stop(mine))
         count = 0
-        while group := await self._claim(_Drain(user_id, force=True)):
-            await self._queue.complete([entry.entry_id for entry in group])
-            count += len(group)
+        async with self._claiming:
+            mine = [task for task, who in self._tasks.items() if who == user_id]
+            await _whole(self._stop(mine))
+            while group := await self._claim(_Drain(user_id, force=True)):
+                await self._queue.complete([entry.entry_id for entry in group])
+                count += len(group)
         return count
 
     async def start(self) -> None:
@@ -220,20 +227,28 @@ class MemoryUpdateQueue:
         """Begin with groups until there is no room or nothing to claim."""
         while len(self._tasks) < PARALLEL:
             due = await self._queue.next_due(drain.user_id) if drain.force else None
-            group = await self._claim(drain)
+            if drain.looked and drain.force and (due is None or due >= drain.horizon):
+                return  # a claim could only bring back what has failed meanwhile
+            async with self._claiming:
+                group = await self._claim(drain)
+            drain.looked = True
             if not group:
                 return
             ids = [entry.entry_id for entry in group]
             if drain.force and set(ids) <= drain.failed:
-                drain.aside.append((ids, self._clock() + _wait(group)))
-                continue
-            if due is not None and due > self._clock() and _exhausted(group):
+                drain.aside.append((ids, self._clock() + self._wait(group)))
+            elif due is not None and due > self._clock() and _failures(group) > len(WAITS):
                 drain.aside.append((ids, due))
-                continue
-            task = asyncio.create_task(self._work(group, drain), name=f"memory {ids[0]}")
-            self._tasks[task] = group[0].user_id
-            task.add_done_callback(self._ended)
-            mine.add(task)
+            else:
+                self._begin(group, drain, mine)
+
+    def _begin(
+        self, group: list[QueuedExchange], drain: _Drain, mine: set[asyncio.Task[None]]
+    ) -> None:
+        task = asyncio.create_task(self._work(group, drain), name="memory of a thread")
+        self._tasks[task] = group[0].user_id
+        task.add_done_callback(self._ended)
+        mine.add(task)
 
     async def _claim(self, drain: _Drain) -> list[QueuedExchange]:
         """The next group; a caller that is cancelled meanwhile leaves nothing claimed."""
@@ -254,7 +269,7 @@ class MemoryUpdateQueue:
     async def _work(self, group: list[QueuedExchange], drain: _Drain) -> None:
         """Take a claimed group in; whatever happens, its entries are completed or given back."""
         left = [entry.entry_id for entry in group]
-        again = self._clock() + _wait(group)
+        again = self._clock() + self._wait(group)
         try:
             for batch in batches(group):
                 await self._take_in(batch)
@@ -264,7 +279,7 @@ class MemoryUpdateQueue:
                 if cancelled:
                     raise asyncio.CancelledError
         except (ModelError, LimitError, StorageError) as error:
-            tell = logger.error if _exhausted(group) else logger.warning
+            tell = logger.error if _failures(group) >= len(WAITS) else logger.warning
             tell(
                 "memory: %d exchanges of thread %s wait, attempt %d failed: %s",
                 len(left),
@@ -278,7 +293,14 @@ class MemoryUpdateQueue:
         finally:
             if left:
                 drain.failed.update(left)
+                drain.horizon = min(drain.horizon, again)
                 await _whole(self._release(left, again))
+
+    def _wait(self, group: Sequence[QueuedExchange]) -> float:
+        """Seconds until a group that has failed is tried again: after all that is fresh."""
+        failures = max(entry.attempts for entry in group)
+        wait = WAITS[failures - 1] if failures <= len(WAITS) else LONG_WAIT
+        return max(wait, 2.0 * self._config.debounce_seconds)
 
     async def _take_in(self, batch: Batch) -> None:
         """One call of the model, applied to the newest document."""
@@ -334,15 +356,9 @@ def entry_id_of(thread_key: str, message: str) -> str:
     return f"mem-{hashlib.sha256(f'{thread_key}/{message}'.encode()).hexdigest()[:32]}"
 
 
-def _wait(group: Sequence[QueuedExchange]) -> float:
-    """Seconds until a group that has failed is tried again."""
-    failures = max(entry.attempts for entry in group)
-    return WAITS[failures - 1] if failures <= len(WAITS) else LONG_WAIT
-
-
-def _exhausted(group: Sequence[QueuedExchange]) -> bool:
-    """Whether every entry has been tried more often than there are short waits."""
-    return min(entry.attempts for entry in group) > len(WAITS)
+def _failures(group: Sequence[QueuedExchange]) -> int:
+    """How often every entry of a claimed group had been claimed before."""
+    return min(entry.attempts for entry in group) - 1
 
 
 async def _whole(work: Coroutine[Any, Any, T] | Awaitable[T]) -> tuple[T, bool]:
