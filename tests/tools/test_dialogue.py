@@ -62,6 +62,62 @@ async def test_ask_clarification(run: ToolRun) -> None:
         await run("ask_clarification", question=" ")
 
 
+def card(run: ToolRun) -> dict[str, Any]:
+    assert run.last is not None
+    return run.last.artifact["human_input"]
+
+
+async def test_a_question_carries_its_card(run: ToolRun) -> None:
+    await run("ask_clarification", question=" Which year? ", options=["2025", "2026"])
+    asked = card(run)
+    assert (asked["version"], asked["kind"]) == (1, "human_input_request")
+    assert asked["request_id"] == f"clarification:{asked['tool_call_id']}"
+    assert (asked["question"], asked["input_mode"]) == ("Which year?", "choice_with_other")
+    assert asked["options"][1] == {"id": "option_2", "label": "2026", "value": "2026"}
+    await run("ask_clarification", question="Why?")
+    assert card(run)["input_mode"] == "free_text"
+
+
+async def test_a_form_has_fields(run: ToolRun) -> None:
+    fields = [
+        {"label": " Name ", "required": True},
+        {"label": "Copies", "type": "integer"},
+        {"label": "Size", "type": "select", "options": ["S", "L"]},
+        {"label": "Paper", "options": ["A4"], "type": None},
+        "Remarks",
+    ]
+    text = await run("ask_clarification", question="What exactly?", fields=fields)
+    assert text == (
+        "What exactly?\n- Name (text; required)\n- Copies (number)\n- Size (S, L)\n- Paper (A4)\n"
+        "- Remarks (text)"
+    )
+    asked = card(run)
+    assert (asked["version"], asked["input_mode"]) == (2, "form")
+    assert asked["fields"][0] == {
+        "id": "field_1", "label": "Name", "type": "text", "options": [], "required": True
+    }  # fmt: skip
+    assert [field["type"] for field in asked["fields"]] == [
+        "text", "number", "choice", "choice", "text"
+    ]  # fmt: skip
+    assert await run("ask_clarification", question="Why?", fields=None) == "Why?"
+    assert "Where" in await run("ask_clarification", question="Q", fields='[{"label": "Where"}]')
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ([{"label": " "}], "no label"),
+        ([{"label": "Size", "type": "choice"}], "no options"),
+        ([{"label": str(n)} for n in range(21)], "at most 20"),
+    ],
+)
+async def test_a_form_that_nobody_could_fill_in_is_refused(
+    run: ToolRun, fields: Any, said: str
+) -> None:
+    with pytest.raises(ToolError, match=said):
+        await run("ask_clarification", question="What?", fields=fields)
+
+
 async def test_write_todos(run: ToolRun) -> None:
     todos = [
         {"content": " read ", "status": "completed"},
