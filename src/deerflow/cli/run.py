@@ -21,6 +21,7 @@ from deerflow.cli.source import read
 from deerflow.cli.stop import Stop
 from deerflow.cli.waiting import approval_lines, question_lines
 from deerflow.events import Event
+from deerflow.runtime.goals import closing_line
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.runtime.runs import RunHandle
 from deerflow.wiring import Harness, open_harness
@@ -158,6 +159,8 @@ def closing_lines(result: RunResult, log: Path) -> list[str]:
         lines += approval_lines(detail["approvals"])
     elif kind in reasons:
         lines.append(reasons[kind])
+    if result.goal:
+        lines.append(closing_line(result.goal))
     if result.error:
         lines += _failure(result.error, again, log)
     return lines

@@ -291,7 +291,7 @@ def _closed(call: ModelCall, reply: ModelReply, account: Account, limit: Limit) 
         limit = next((each for each in account.of(run) if each.rule == told["rule"]), limit)
     used = limit.number(account.spent(limit, run.agent))
     detail = told or {"rule": limit.rule, "used": used, "limit": limit.number(limit.ceiling)}
-    text = f"Stopped: {limit.text(detail['used'])}. This is the best result so far."
+    text = f"Stopped: {limit.text(float(detail['used']))}. This is the best result so far."
     if told is None:
         run.emit("guard", {**detail, "action": "stopped", "message": text})
     if not visible_text(message):

@@ -7,7 +7,7 @@ import posixpath
 import time
 import uuid
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -21,6 +21,7 @@ from deerflow.errors import NotFoundError, UsageError
 from deerflow.middlewares.side_calls import recount_side_calls
 from deerflow.middlewares.spending import open_account
 from deerflow.models.protocol import Catalog
+from deerflow.runtime.goals import SessionGoal, command_of, goal_of
 from deerflow.runtime.intake import check_uploads
 from deerflow.runtime.outcome import scan_outputs
 from deerflow.runtime.recovery import DIED, note_logged
@@ -120,6 +121,9 @@ class Admission:
         """
         parts = self._parts
         await check_request(request, parts.config, parts.catalog)
+        goal = goal_of(request.goal)
+        if goal is not None and not request.task.strip():
+            request = replace(request, task=goal.description)
         lead = await parts.profile(request.user_id, request.agent_name)
         model = request.model or lead.model or parts.catalog.default
         parts.catalog.spec(model)
@@ -133,7 +137,7 @@ class Admission:
         context = self._context(thread, run_id, folders, request, model, expect)
         context.skills = lead.skills
         context.max_turns = request.max_turns or lead.max_turns or context.max_turns
-        settings = {
+        settings: dict[str, Any] = {
             "model": model,
             "plan": request.plan,
             "max_turns": context.max_turns,
@@ -141,6 +145,8 @@ class Admission:
         }
         started = {"input": request.task, "resumed": False, **settings}
         settings |= {"agent": context.agent_name, "delegate": context.delegate}
+        if goal is not None:
+            settings["goal"] = asdict(goal)
         new = thread.last_seq == 0  # a thread that was just made has nothing to look at
         before = {} if new else await asyncio.to_thread(scan_outputs, folders.outputs)
         buried = False if new else await self._bury(thread)
@@ -154,7 +160,7 @@ class Admission:
         return Job(
             thread,
             context,
-            _input(context, request.task),
+            _input(context, request.task, goal),
             thread.last_seq,
             request.uploads,
             before,
@@ -241,7 +247,10 @@ class Admission:
         messages = state.values.get("messages", ())
         if any(message.id == context.input_id for message in messages):
             return None
-        return _input(context, str(row.input.get("task", "")))
+        goal = row.config.get("goal")
+        return _input(
+            context, str(row.input.get("task", "")), SessionGoal(**goal) if goal else None
+        )
 
     def _context(
         self,
@@ -277,8 +286,8 @@ async def check_request(request: RunRequest, config: AppConfig, catalog: Catalog
     """Refuse what can be refused before anything is written or opened.
 
     Raises:
-        UsageError: empty task, bad upload, thread id, deliverable or number, or what a resume
-            cannot take.
+        UsageError: empty task, bad upload, thread id, goal, deliverable or number, or what a
+            resume cannot take.
         NotFoundError: unknown model.
     """
     name = request.thread_id
@@ -291,8 +300,10 @@ async def check_request(request: RunRequest, config: AppConfig, catalog: Catalog
         raise UsageError("A run needs at least one model turn.", cure="Raise max_turns.")
     if request.resume:
         _check_resume(request)
-    elif not request.task.strip():
+    elif not request.task.strip() and request.goal is None:
         raise UsageError("The task is empty.", cure='Say what to do: deerflow run "TASK".')
+    goal_of(request.goal)
+    command_of(request.task)
     expected(request)
     if not request.resume or request.model:
         catalog.spec(request.model or catalog.default)
@@ -301,10 +312,11 @@ async def check_request(request: RunRequest, config: AppConfig, catalog: Catalog
 
 
 def _check_resume(request: RunRequest) -> None:
-    if request.task.strip() or request.uploads or request.expect or request.plan:
+    further = request.uploads or request.expect or request.plan or request.goal is not None
+    if request.task.strip() or further:
         raise UsageError(
             "A resume continues the last task as it was asked: it takes no task, upload, "
-            "expected file or plan.",
+            "expected file, plan or goal.",
             cure="Leave them away, or give the thread a new task.",
         )
     if request.thread_id is None:
@@ -344,8 +356,9 @@ def expected(request: RunRequest) -> tuple[str, ...]:
     return tuple(names)
 
 
-def _input(context: RunContext, task: str) -> dict[str, Any]:
-    return {"messages": [HumanMessage(content=task, id=context.input_id)]}
+def _input(context: RunContext, task: str, goal: SessionGoal | None = None) -> dict[str, Any]:
+    given: dict[str, Any] = {"messages": [HumanMessage(content=task, id=context.input_id)]}
+    return given if goal is None else {**given, "goal": goal.begun(context.run_id)}
 
 
 async def _asked_for(request: RunRequest, folders: ThreadFolders) -> tuple[str, ...]:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from deerflow.events import OutcomeKind, RunStatus
+from deerflow.runtime.goals import SessionGoal
 
 if TYPE_CHECKING:  # commands that start no run load no LangChain
     from langchain_core.messages import AnyMessage
@@ -20,7 +21,7 @@ class RunRequest:
     """A task for the lead agent.
 
     Attributes:
-        task: the user's words; "" only with `resume`.
+        task: the user's words; "" only with `resume` or `goal`.
         thread_id: an existing or new thread; None starts a new one.
         user_id: owner of the thread.
         model: configured name, None for the default.
@@ -29,7 +30,8 @@ class RunRequest:
         plan: plan mode.
         max_turns: model turns, None takes the configured number.
         resume: continue the thread's last run where it stopped.
-        goal: objective that the session pursues after this task, see `runtime.goals`.
+        goal: what the session pursues after this task, see `runtime.goals`; without a task it is
+            the task.
         agent_name: custom agent that leads, "" for the built-in one.
         delegate: whether the lead may hand work to children; None = as configured.
     """
@@ -43,7 +45,7 @@ class RunRequest:
     plan: bool = False
     max_turns: int | None = None
     resume: bool = False
-    goal: str | None = None
+    goal: str | SessionGoal | None = None
     agent_name: str = ""
     delegate: bool | None = None
 
@@ -88,6 +90,7 @@ class RunResult:
         usage: tokens and cost by model, as in the run_ended event.
         error: {code, message, cure} or None.
         messages: of this run, the task first.
+        goal: of the session, as in the state, or None.
     """
 
     run_id: str
@@ -99,3 +102,4 @@ class RunResult:
     usage: dict[str, Any] = field(default_factory=dict[str, Any])
     error: dict[str, Any] | None = None
     messages: tuple[AnyMessage, ...] = ()
+    goal: dict[str, Any] | None = None

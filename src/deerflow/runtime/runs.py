@@ -33,6 +33,7 @@ from deerflow.runtime.outcome import (
     outcome_of,
     waiting_outcome,
 )
+from deerflow.runtime.pursuit import Pursuit, answer_command
 from deerflow.runtime.recovery import close_open_turn, lost_inputs, note_logged
 from deerflow.runtime.request import Artifact, Outcome, RunRequest, RunResult
 from deerflow.storage.owner import is_alive
@@ -176,18 +177,35 @@ class Runs:
             "recursion_limit": graph_steps(context.max_turns, len(graph.nodes)),
             "run_id": uuid.UUID(context.run_id),
         }
+        goal = (job.input or {}).get("goal")
+        if goal is not None and context.input_id not in context.logged:
+            context.emit("goal", goal)
         if job.first == 0 and job.input is not None:  # a new thread: nothing to take up
             context.emit("message", {"message": shown(job.input["messages"][-1])})
         else:
             await self._take_up(job, graph, config)
-        values, interrupted = await self._through(job, graph, config)
+        if await answer_command(graph, config, context, job.input):
+            job.input = None
+        values, interrupted = await self._pursued(job, graph, config)
         # a reply of a former process that no call came after
         recount(context, values.get("messages", ()), self._parts.catalog)
         messages = last_turn(values.get("messages", ()), context.input_id)
         status: RunStatus = "interrupted" if interrupted else "success"
         outcome = await self._outcome(context, messages, interrupted)
         presented = tuple(values.get("artifacts", ()))
-        return _End(status, outcome, answer_of(messages), presented, tuple(messages))
+        said = answer_of(messages)
+        goal = values.get("goal")
+        whole = tuple(values.get("messages", ())[-1 - len(messages) :])
+        return _End(status, outcome, said, presented, whole, goal=goal)
+
+    async def _pursued(self, job: Job, graph: Graph, config: Any) -> tuple[dict[str, Any], bool]:
+        """Run the graph, and on as long as the session's goal asks for it."""
+        pursuit = Pursuit(self._parts.catalog, graph, config, job.context)
+        while True:
+            values, paused = await self._through(job, graph, config)
+            job.input = None if paused else await pursuit.next(values)
+            if job.input is None:
+                return values, paused
 
     async def _through(self, job: Job, graph: Graph, config: Any) -> tuple[dict[str, Any], bool]:
         """Run the graph until it ends or nothing but undecided calls is left.
@@ -270,12 +288,13 @@ class Runs:
             usage=usage,
             error=problem,
             messages=end.messages,
+            goal=end.goal,
         )
 
 
 @dataclass(frozen=True, slots=True)
 class _End:
-    """What `_drive` came to: status, outcome, answer, presented files, messages, error."""
+    """What `_drive` came to: status, outcome, answer, presented files, messages, error, goal."""
 
     status: RunStatus
     outcome: Outcome | None = None
@@ -283,6 +302,7 @@ class _End:
     presented: tuple[str, ...] = ()
     messages: tuple[AnyMessage, ...] = ()
     error: DeerFlowError | None = None
+    goal: dict[str, Any] | None = None
 
 
 async def _steps(
