@@ -28,6 +28,7 @@ QUESTION_TOOL = "ask_clarification"
 CUTS = (2_000, 600)
 """Characters that stay of a long result when one turn alone fills the window, and at the last."""
 
+_FRAME = "compaction-"
 _COMMAND = re.compile(r"\s*/compact(?:\s+(?P<hint>\S.*?))?\s*\Z", re.DOTALL)
 _ABOUT = (
     "The earlier part of this conversation was compacted. What follows was written down from it; "
@@ -74,7 +75,7 @@ def view_of(messages: list[AnyMessage], state: CompactionState | None) -> View:
     if state is None or start == 0:
         return View(without_commands(messages))
     kept = set(state["kept"])
-    head: list[AnyMessage] = [frame(state)]
+    head: list[AnyMessage] = [frame(state)] if state["summary"] or state["words"] else []
     head += [message for message in messages[:start] if message.id in kept]
     tail = messages[start:]
     seen = next((i for i in range(len(tail), 0, -1) if tail[i - 1].id == state["seen"]), 0)
@@ -102,9 +103,14 @@ def frame(state: CompactionState) -> HumanMessage:
         parts.append(state["facts"])
     return HumanMessage(
         content=block(SUMMARY_TAG, "\n\n".join(parts)),
-        id=f"compaction-{state['count']}",
+        id=f"{_FRAME}{state['count']}",
         additional_kwargs={REMINDER: True},
     )
+
+
+def is_frame(message: AnyMessage) -> bool:
+    """Whether a message is what `frame` made."""
+    return (message.id or "").startswith(_FRAME) and REMINDER in message.additional_kwargs
 
 
 def shortened(message: AnyMessage, limit: int) -> AnyMessage:
@@ -203,13 +209,16 @@ def _asks(message: AnyMessage) -> bool:
 
 def without_commands(messages: list[AnyMessage]) -> list[AnyMessage]:
     """Without `/compact` and its answers, which are no part of the conversation."""
-    gone = {
-        place
-        for index, message in enumerate(messages)
-        if COMPACTED in message.additional_kwargs
-        for place in (index - 1, index)
-        if place == index or (place >= 0 and command(messages[place]) is not None)
-    }
+    gone = {i for i, message in enumerate(messages) if _is_aside(messages, i, message)}
     if not gone:
         return messages
     return [message for index, message in enumerate(messages) if index not in gone]
+
+
+def _is_aside(messages: list[AnyMessage], index: int, message: AnyMessage) -> bool:
+    if COMPACTED in message.additional_kwargs:
+        return True
+    if command(message) is None:
+        return False
+    answered = index + 1 < len(messages) and COMPACTED in messages[index + 1].additional_kwargs
+    return answered or index < last_request(messages)

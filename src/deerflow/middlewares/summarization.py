@@ -24,6 +24,7 @@ from deerflow.middlewares.compaction import (
     View,
     best_cut,
     command,
+    is_frame,
     pinned,
     shortened,
     view_of,
@@ -49,7 +50,8 @@ with corrections and limits may fill twice that."""
 FACTS = 700
 """Tokens reserved for delegations and files, at most a 32nd of the window."""
 GAIN = 20
-"""A compaction must cover at least a 20th of the limit, else it is not worth a summary."""
+"""A compaction must free at least a 20th of the limit, else it is not worth a summary."""
+_LONG = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class _Aim:
 
     Attributes:
         keep: messages at the end that stay if they fit.
-        gain: tokens that must be covered.
+        gain: tokens that must become free.
         hint: what the user asked to be kept above all.
         manual: whether the user asked for it.
     """
@@ -211,11 +213,13 @@ class SummarizationMiddleware(Middleware):
         cut, limit, kept = plan
         covered = [message for message in messages[start:cut] if command(message) is None]
         count = state["count"] + 1 if state else 1
-        earlier = state["summary"] if state else ""
-        task = Task(covered, earlier, aim.hint, request.window, call.turn)
-        summary = await self._summariser(call).write(task)
-        path = await stored(messages[start:cut], call.run, count)
-        files = [*(state["files"] if state else ()), *([path] if path else ())]
+        summary = state["summary"] if state else ""
+        files = list(state["files"]) if state else []
+        if {*range(start, cut)} - {*kept}:  # else only results were too long
+            task = Task(covered, summary, aim.hint, request.window, call.turn)
+            summary = await self._summariser(call).write(task)
+            path = await stored(messages[start:cut], call.run, count)
+            files += [path] if path and path not in files else []
         words = await asyncio.to_thread(_words, call, cut, kept, request.limit)
         delegations: Any = call.state.get("delegations") or {}
         fresh = CompactionState(
@@ -225,7 +229,7 @@ class SummarizationMiddleware(Middleware):
             count=count,
             words="\n\n".join(f"- {text}" for text in words),
             facts=facts(delegations, messages[:cut], call.state.get("artifacts") or []),
-            files=list(dict.fromkeys(files)),
+            files=files,
             seen=messages[-1].id or "",
             cut=limit,
         )
@@ -321,10 +325,10 @@ def _planned(call: ModelCall, request: _Request, aim: _Aim) -> tuple[int, int, l
     aimed = request.fixed + int(max(0, request.limit - request.fixed) * TARGET)
     cut, limit = best_cut(messages, start, aim.keep, size, (aimed, request.limit))
     kept = [index for index in always if index < cut]
-    gone = [m for index, m in enumerate(messages[start:cut], start) if index not in set(kept)]
-    if not gone or (sizes.of(gone) < aim.gain and not limit):
-        return None
-    return cut, limit, kept
+    left = [*(messages[index] for index in kept), *messages[cut:]]
+    shown = [message for message in request.view.messages if not is_frame(message)]
+    gain = sizes.of(shown) - sizes.of([shortened(message, limit or _LONG) for message in left])
+    return None if gain < aim.gain else (cut, limit, kept)
 
 
 def _sums(sizes: Sizes, messages: Sequence[AnyMessage | None]) -> list[int]:

@@ -15,6 +15,7 @@ from deerflow.agent.journal import Codec
 from deerflow.config.schema import SummarizationConfig
 from deerflow.errors import LimitError, ModelError
 from deerflow.middlewares.past import brief, clipped, made_here
+from deerflow.middlewares.request_size import window_of
 from deerflow.middlewares.side_calls import side_call
 from deerflow.models.failures import Translated
 from deerflow.models.protocol import ModelSpec
@@ -104,7 +105,7 @@ class Summariser:
 
     async def _asked(self, model: BaseChatModel, task: Task) -> str:
         """Each part is noted by itself, then notes are folded until they fit into one call."""
-        budget = self._config.trim_tokens_to_summarize or task.window // 2
+        budget = self._config.trim_tokens_to_summarize or window_of(self._spec) // 2
         parts = packed(brief(task.covered), budget)
         while len(parts) > 1:
             notes = await self._notes(model, task, parts)
