@@ -69,6 +69,13 @@ async def lines_of(harness: Harness, path: str, thread_id: str = "t") -> list[di
     return [json.loads(line) for line in text.splitlines()]
 
 
+async def paths_of(harness: Harness) -> list[str]:
+    """Results in the workspace of thread "t"."""
+    thread = await harness.storage.threads.ensure("local", "t")
+    sandbox = await harness.provider.acquire(thread.thread_key, _folders(harness, thread))
+    return [f.path for f in await sandbox.listdir("/mnt/user-data/workspace/batches")]
+
+
 def _folders(harness: Harness, thread: Any) -> Any:
     return harness.runs._parts.folders("local", thread.thread_key)  # type: ignore[attr-defined]
 
@@ -237,7 +244,7 @@ async def test_a_stop_leaves_a_whole_file_and_a_resume_does_the_rest(tmp_path: P
             coroutine=wait_here, name="wait_here", metadata={"deerflow": {"idempotent": True}}
         ),
     )
-    config = {"batch": {"concurrency": 1}, "sandbox": LOCAL}
+    config = {"batch": {"concurrency": 1}}
     async with opened(tmp_path, tale, tools=tools, **config) as harness:
         handle = await harness.runs.start(RunRequest(task="script:lead go", thread_id="t"))
         await started.wait()
@@ -245,13 +252,15 @@ async def test_a_stop_leaves_a_whole_file_and_a_resume_does_the_rest(tmp_path: P
         async with asyncio.timeout(2):
             result = await handle.result()
         assert (result.status, running) == ("cancelled", [])
-        lines = written(tmp_path)
+        path = (await paths_of(harness))[0]
+        lines = await lines_of(harness, path)
         assert [line["status"] for line in lines] == ["done", *["pending"] * 5]
         go.set()
         handle = await harness.runs.start(RunRequest(thread_id="t", resume=True))
         result = await handle.result()
         assert result.text == "All done."
-        assert [line["result"] for line in written(tmp_path)] == ["fine"] * 6
+        lines = await lines_of(harness, path)
+        assert [line["result"] for line in lines] == ["fine"] * 6
         assert result.usage["by_caller"]["general-purpose"]["calls"] == 8
 
 

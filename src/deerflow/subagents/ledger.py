@@ -33,10 +33,11 @@ DESCRIBED = 1_500
 _EDGES = ".,;:!?'\"()[]{}*`…“”‘’"
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
 _CJK_FILLER = re.compile("再次|重新|一下|麻烦|帮我|请|再|的|了|吧|[、。「」『』《》]")
-_FILLER = frozenset(
+FILLER = frozenset(
     "a an the this that these those please kindly again also and then just now so very task "
     "of to for in on at by with as is are be it its you your me my we our carefully".split()
 )
+"""Words that change nothing of what is asked."""
 _NEGATIONS = frozenset("not no never without except only none nor".split())
 
 
@@ -172,7 +173,7 @@ def _tokens(text: str) -> list[str]:
     for match in re.finditer(r"\S+", _CJK.sub(r" \g<0> ", text)):
         word = match[0].strip(_EDGES)
         name = word.isupper() and not (word == "A" and _opens(text, match.start()))
-        if word and (name or word.casefold() not in _FILLER):
+        if word and (name or word.casefold() not in FILLER):
             found.append(word if name else word.casefold())
     return found
 
