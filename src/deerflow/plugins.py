@@ -8,10 +8,10 @@ from typing import Any
 
 from langchain.agents.middleware.types import AgentMiddleware
 
-from deerflow.config.schema import MemoryBackendConfig, SafetyDetectorConfig
+from deerflow.config.schema import MemoryBackendConfig, MemoryConfig, SafetyDetectorConfig
 from deerflow.errors import ConfigError
 from deerflow.guardrails.protocol import GuardrailProvider
-from deerflow.memory.protocol import MemoryStorage
+from deerflow.memory.protocol import MemoryManager, MemoryStorage
 from deerflow.middlewares.safety_finish_reason import Detector
 from deerflow.sandbox.protocol import SandboxProvider
 from deerflow.skills.protocol import SkillStore
@@ -135,6 +135,31 @@ def load_memory_storage(path: str, backend: MemoryBackendConfig) -> MemoryStorag
         raise ConfigError(
             [f"memory.backend_config.storage: {path}: no store of memories"],
             cure="It needs the methods of deerflow.memory.protocol.MemoryStorage.",
+        )
+    return made
+
+
+def load_memory_manager(path: str, config: MemoryConfig) -> MemoryManager:
+    """The memory that `memory.manager_class` names as module:Class.
+
+    Args:
+        path: where it is; the class takes the section.
+        config: section `memory`.
+
+    Raises:
+        ConfigError: it cannot be loaded, or is no memory.
+    """
+    try:
+        made: Any = _named(path)(config)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError(
+            [f"memory.manager_class: {path}: {error}"],
+            cure="Use deermem, noop or module:Class; the class takes the section memory.",
+        ) from error
+    if not isinstance(made, MemoryManager):
+        raise ConfigError(
+            [f"memory.manager_class: {path}: no memory"],
+            cure="Derive it from deerflow.memory.protocol.MemoryManager.",
         )
     return made
 

@@ -18,6 +18,7 @@ from deerflow.errors import StorageError, UsageError
 from deerflow.guardrails.allowlist import AllowlistProvider
 from deerflow.guardrails.oap import OapProvider
 from deerflow.guardrails.protocol import GuardrailProvider
+from deerflow.lead.asking import asks, extracting_model
 from deerflow.lead.graphs import LeadAgents
 from deerflow.lead.parts import LeadParts
 from deerflow.lead.profiles import BUILT_IN, FolderProfiles, LeadProfile
@@ -35,6 +36,7 @@ from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
 from deerflow.plugins import (
     load_guardrails,
+    load_memory_manager,
     load_memory_storage,
     load_middlewares,
     load_provider,
@@ -220,7 +222,7 @@ async def open_harness(
             if request.resume and not has_stores(loaded):
                 raise no_thread(request.thread_id)
         storage = await stack.enter_async_context(open_stores(loaded))
-        memory = make_memory(loaded, storage, catalog)
+        memory = make_memory(loaded, storage, catalog, parts.resilience)
         if memory is not None:
             stack.push_async_callback(memory.close)
         parts = replace(
@@ -252,10 +254,31 @@ async def open_harness(
         )
 
 
-def make_memory(loaded: LoadedConfig, storage: Storage, catalog: Catalog) -> MemoryManager | None:
-    """The memory that `memory.manager_class` names; None when memory is off."""
-    del loaded, storage, catalog
-    return None
+def make_memory(
+    loaded: LoadedConfig, storage: Storage, catalog: Catalog, resilience: Resilience
+) -> MemoryManager | None:
+    """The memory that `memory.manager_class` names; None when memory is off.
+
+    Raises:
+        ConfigError: a class of the configuration that cannot be loaded.
+        StorageError: see `make_memory_storage`.
+    """
+    config, memory = loaded.config, loaded.config.memory
+    if not memory.enabled:
+        return None
+    if memory.manager_class == "noop":
+        return NoopMemoryManager()
+    if memory.manager_class != "deermem":
+        return load_memory_manager(memory.manager_class, memory)
+    backend = memory.backend_config
+    kept = make_memory_storage(config, loaded.home)
+    name = extracting_model(catalog, backend)
+    if name is None:
+        return DeerMem(kept, None, backend)
+    ask_for = asks(name, catalog, resilience, storage, config.token_budget)
+    updater = MemoryUpdater(ask_for, threshold=backend.fact_confidence_threshold)
+    queue = MemoryUpdateQueue(storage.memory_queue, updater, kept, backend)
+    return DeerMem(kept, queue, backend)
 
 
 def make_memory_storage(config: AppConfig, home: Path) -> MemoryStorage:
