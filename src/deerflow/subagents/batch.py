@@ -101,12 +101,21 @@ def batch_tools(executor: Executor, roster: Roster, config: BatchConfig) -> list
 
 async def _worked(job: BatchJob, concurrency: int, path: str) -> None:
     """Run the job; whatever ends it, the file holds what there is."""
-    await job.run.sandbox()  # where the results go: better missing before the work than after it
+    # where the results go is slow to start, and missing it is better known early
+    tasks: list[asyncio.Task[Any]] = [
+        asyncio.create_task(job.run.sandbox()),
+        asyncio.create_task(job.work(concurrency)),
+    ]
     whole = False
     try:
-        await job.work(concurrency)
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+        for task in done:
+            task.result()
         whole = True
     finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
         job.tally.tell()
         if not whole:
             with contextlib.suppress(DeerFlowError, TimeoutError):
