@@ -5,18 +5,31 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from deerflow.agent.state import ThreadState
+    from deerflow.client.agent import Agent, SubAgent
+    from deerflow.client.inprocess import DeerFlowClient
+    from deerflow.client.memory import Memory
     from deerflow.config.schema import AppConfig
     from deerflow.errors import DeerFlowError
     from deerflow.factory import make_lead_agent
     from deerflow.models.catalog import create_chat_model
     from deerflow.models.scripted import ScriptedChatModel
+    from deerflow.runtime.goals import SessionGoal
+    from deerflow.runtime.request import RunResult
+    from deerflow.skills.protocol import Skill
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Agent",
     "AppConfig",
+    "DeerFlowClient",
     "DeerFlowError",
+    "Memory",
+    "RunResult",
     "ScriptedChatModel",
+    "SessionGoal",
+    "Skill",
+    "SubAgent",
     "ThreadState",
     "__version__",
     "create_chat_model",
@@ -24,9 +37,16 @@ __all__ = [
 ]
 
 _WHERE = {
+    "Agent": "deerflow.client.agent",
     "AppConfig": "deerflow.config.schema",
+    "DeerFlowClient": "deerflow.client.inprocess",
     "DeerFlowError": "deerflow.errors",
+    "Memory": "deerflow.client.memory",
+    "RunResult": "deerflow.runtime.request",
     "ScriptedChatModel": "deerflow.models.scripted",
+    "SessionGoal": "deerflow.runtime.goals",
+    "Skill": "deerflow.skills.protocol",
+    "SubAgent": "deerflow.client.agent",
     "ThreadState": "deerflow.agent.state",
     "create_chat_model": "deerflow.models.catalog",
     "make_lead_agent": "deerflow.factory",

@@ -46,9 +46,16 @@ def test_import_loads_nothing_heavy() -> None:
 
 def test_the_public_names_are_pinned() -> None:
     assert sorted(deerflow.__all__) == [
+        "Agent",
         "AppConfig",
+        "DeerFlowClient",
         "DeerFlowError",
+        "Memory",
+        "RunResult",
         "ScriptedChatModel",
+        "SessionGoal",
+        "Skill",
+        "SubAgent",
         "ThreadState",
         "__version__",
         "create_chat_model",
