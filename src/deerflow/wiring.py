@@ -58,6 +58,7 @@ from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.open import database_file, open_storage
 from deerflow.subagents.roster import SubagentSpec
 from deerflow.tools.limits import ToolLimits
+from deerflow.tools.memory import memory_tools
 from deerflow.tools.registry import get_available_tools
 
 
@@ -225,8 +226,10 @@ async def open_harness(
         memory = make_memory(loaded, storage, catalog, parts.resilience)
         if memory is not None:
             stack.push_async_callback(memory.close)
+        by_model = memory_tools(memory) if memory and config.memory.mode == "tool" else ()
         parts = replace(
             parts,
+            tools=[*parts.tools, *by_model],
             saver=storage.saver,
             memory=memory,
             skills=make_skills(loaded),

@@ -99,7 +99,8 @@ class NoopMemoryManager(MemoryManager):
     async def export(self, user_id: str) -> dict[str, Any]:
         """An empty memory."""
         del user_id
-        return {key: value for key, value in to_json(MemoryDocument()).items() if key != "taken"}
+        raw = to_json(MemoryDocument())
+        return {key: value for key, value in raw.items() if key not in ("revision", "taken")}
 
     async def take_in(self, user_id: str, raw: Any) -> ImportReport:
         """Refuse, rather than forget in silence.

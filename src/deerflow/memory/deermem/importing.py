@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from deerflow.memory.deermem.document import LAYERS
 from deerflow.memory.deermem.facts import confirmed, fact_of, new_id, retired, twin_of
+from deerflow.memory.deermem.words import normalised
 from deerflow.memory.protocol import Fact, ImportReport, MemoryDocument, Summary
 
 
@@ -69,7 +70,14 @@ def _facts(document: MemoryDocument, incoming: Incoming) -> tuple[tuple[Fact, ..
     facts = {fact.id: fact for fact in document.facts}
     names: dict[str, str] = {}
     new: list[Fact] = []
+    said: dict[str, Fact] = {}  # of the other memory itself, which may say a thing twice
     for fact in incoming.document.facts:
+        words = normalised(fact.content)
+        if not fact.superseded_by and words in said:
+            names[fact.id] = names[said[words].id]
+            continue
+        if not fact.superseded_by:
+            said[words] = fact
         twin = _known(document, fact)
         if twin is not None:
             names[fact.id] = twin.id
@@ -88,8 +96,16 @@ def _facts(document: MemoryDocument, incoming: Incoming) -> tuple[tuple[Fact, ..
 
 
 def _known(document: MemoryDocument, fact: Fact) -> Fact | None:
-    """The fact of the document that is this one: same id and content, or the same current words."""
+    """The fact of the document that is this one: same id and content, or the same words.
+
+    A fact of the history is known by its time as well.
+    """
     same = fact_of(document, fact.id)
     if same is not None and same.content == fact.content:
         return same
-    return None if fact.superseded_by else twin_of(document, fact.content)
+    if not fact.superseded_by:
+        return twin_of(document, fact.content)
+    this = (fact.content, fact.created_at)
+    return next(
+        (f for f in document.facts if f.superseded_by and (f.content, f.created_at) == this), None
+    )

@@ -64,6 +64,8 @@ class SqlMemoryStorage:
 
     async def load(self, user_id: str) -> MemoryDocument:
         """See `MemoryStorage.load`."""
+        if self._nothing():
+            return MemoryDocument()
         async with self._open() as connection:
             return await self._document(connection, safe_user_id(user_id))
 
@@ -79,6 +81,8 @@ class SqlMemoryStorage:
 
     async def changes(self, user_id: str, *, limit: int = 50) -> builtins.list[Change]:
         """See `MemoryStorage.changes`."""
+        if self._nothing():
+            return []
         table = self._tables.changes
         query = (
             select(table.c.revision, table.c.at, table.c.what)
@@ -91,6 +95,8 @@ class SqlMemoryStorage:
 
     async def undo(self, user_id: str) -> Change | None:
         """See `MemoryStorage.undo`."""
+        if self._nothing():
+            return None
         user, table = safe_user_id(user_id), self._tables.changes
         newest = (
             select(table).where(table.c.user_id == user).order_by(table.c.revision.desc()).limit(1)
@@ -116,7 +122,7 @@ class SqlMemoryStorage:
     ) -> builtins.list[tuple[Fact, float]]:
         """See `MemoryStorage.search`."""
         wanted = query_words(query)
-        if not wanted:
+        if not wanted or self._nothing():
             return []
         user, facts = safe_user_id(user_id), self._tables.facts
         current = (facts.c.user_id == user) & (facts.c.superseded_by == "")
@@ -132,6 +138,8 @@ class SqlMemoryStorage:
 
     async def delete(self, user_id: str) -> bool:
         """See `MemoryStorage.delete`."""
+        if self._nothing():
+            return False
         user = safe_user_id(user_id)
         async with self._open(write=True) as connection:
             there = await self._lock(connection, user, make=False)
@@ -145,6 +153,10 @@ class SqlMemoryStorage:
     async def close(self) -> None:
         """Close the connections."""
         await self._engine.dispose()
+
+    def _nothing(self) -> bool:
+        """Whether there is no file yet; asking makes none."""
+        return self._file is not None and not self._ready and not self._file.exists()
 
     async def _update(self, user: str, mutate: Mutate) -> MemoryDocument:
         async with self._open(write=True) as connection:
