@@ -128,6 +128,13 @@ class GoalState(TypedDict):
     run_id: str
 
 
+class MemoryState(TypedDict):
+    """What of the memory a request is shown with: id of its message, and the text."""
+
+    request: str
+    text: str
+
+
 def merge_artifacts(old: list[str] | None, new: Sequence[str] | None) -> list[str]:
     """Virtual paths in order of first appearance, without repeats."""
     return list(dict.fromkeys([*(old or ()), *(new or ())]))
@@ -170,6 +177,8 @@ class ThreadState(AgentState[Any]):
     """task_id → what was delegated: the ledger, untouched by compaction."""
     compaction: NotRequired[Annotated[CompactionState | None, replace]]
     goal: NotRequired[Annotated[GoalState | None, replace]]
+    memory: NotRequired[Annotated[MemoryState | None, replace]]
+    """Only the newest request's: earlier ones are sent without (row 7)."""
     active_skills: NotRequired[Annotated[dict[str, str], merge_mapping]]
     """Name of a skill that is active → its virtual folder (row 8)."""
     promoted_tools: NotRequired[Annotated[list[str], merge_artifacts]]

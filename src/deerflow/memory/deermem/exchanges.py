@@ -43,12 +43,11 @@ def cleaned(exchange: Exchange) -> Exchange | None:
 
 def cut(text: str, limit: int) -> str:
     """At most `limit` characters: two thirds of them from the head, the rest from the tail."""
-    text = _sendable(text)
-    if len(text) <= limit:
-        return text
-    room = limit - len(CUT)
-    head = room * 2 // 3
-    return f"{text[:head]}{CUT}{text[len(text) - (room - head) :]}"
+    if len(text) > limit:
+        room = limit - len(CUT)
+        head = room * 2 // 3
+        text = f"{text[:head]}{CUT}{text[len(text) - (room - head) :]}"
+    return _sendable(text)
 
 
 def _sendable(text: str) -> str:
