@@ -9,8 +9,10 @@ import pytest
 from langchain_core.messages import AIMessage, ToolMessage
 
 from deerflow.errors import UsageError
+from deerflow.middlewares.progress import MARK
 from deerflow.runtime.goals import (
     LONGEST,
+    WARNING,
     Command,
     SessionGoal,
     brought_new,
@@ -112,6 +114,12 @@ def found(text: str, name: str = "bash", **fields: Any) -> ToolMessage:
 def test_progress_is_a_new_result_or_another_answer(after: list[Any], new: bool) -> None:
     before = [found("1 failed"), AIMessage("Not yet.")]
     assert brought_new(before, after, ({}, {})) is new
+
+
+def test_a_warning_of_the_loop_guard_is_nothing_new() -> None:
+    assert WARNING == MARK
+    warned = [found(f"1 failed{MARK}call 3 of 'bash'")]
+    assert not brought_new([found("1 failed")], warned, ({}, {}))
 
 
 def test_progress_is_also_a_file() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -282,12 +283,12 @@ async def test_a_stopped_continuation_is_resumed(tmp_path: Path) -> None:
 
 
 async def test_stopped_while_it_was_judged_the_judge_alone_is_asked_again(tmp_path: Path) -> None:
-    script = [says("a"), {**judged("done"), "gap_ms": 1000}, judged("done")]
+    script = [says("a"), {**judged("done"), "delay_ms": 60_000}, judged("done")]
     async with scripted_harness(script, tmp_path) as harness:
         handle = await harness.runs.start(RunRequest(task="Go", goal="Both", thread_id="t"))
-        async for event in handle.events():
-            if event.type == "model_completed":
-                break
+        model: Any = harness.catalog.get("scripted")
+        while len(model.inner.requests) < 2:  # noqa: ASYNC110  (no event tells of the judge)
+            await asyncio.sleep(0)
         handle.cancel()
         assert (await handle.result()).status == "cancelled"
         result = await finish(harness, resume=True)
