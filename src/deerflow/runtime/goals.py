@@ -30,7 +30,6 @@ CONTINUATION = "deerflow_goal"
 """additional_kwargs of the message that begins a continuation: its number, from 1."""
 
 _COMMAND = re.compile(r"\A\s*/goal(?:\s+(?P<text>.*?))?\s*\Z", re.DOTALL | re.IGNORECASE)
-_OBJECT = re.compile(r"\{.*\}", re.DOTALL)
 
 Kind = Literal["done", "continue", "blocked"]
 
@@ -134,9 +133,9 @@ class Verdict:
 
 def read_verdict(text: str) -> Verdict | None:
     """The verdict in a reply, None when there is none: nothing unreadable counts as done."""
-    found = _OBJECT.search(text)
+    start, end = text.find("{"), text.rfind("}")
     try:
-        raw: Any = json.loads(found.group(0)) if found else None
+        raw: Any = json.loads(text[start : end + 1]) if 0 <= start < end else None
     except (ValueError, RecursionError):
         return None
     if not isinstance(raw, dict):
