@@ -48,6 +48,7 @@ class Ledger:
 def work_on_batch(path: Path, ledger: Path, pipe: Connection) -> None:
     """Claim items two by two and settle each with its double, until the whole batch is done."""
     asyncio.run(_work_on_batch(SqliteStorage(path), Ledger(ledger), pipe))
+    leave(pipe)
 
 
 async def _work_on_batch(storage: Storage, ledger: Ledger, pipe: Connection) -> None:
@@ -67,6 +68,13 @@ async def _work_on_batch(storage: Storage, ledger: Ledger, pipe: Connection) -> 
 def work_on_queue(path: Path, ledger: Path, pipe: Connection) -> None:
     """Queue ten entries between claims, then claim until the queue is empty."""
     asyncio.run(_work_on_queue(SqliteStorage(path), Ledger(ledger), pipe))
+    leave(pipe)
+
+
+def leave(pipe: Connection) -> None:
+    """Say so and wait for leave, so that nobody kills a pid that is no longer this process's."""
+    pipe.send(None)
+    pipe.recv()
 
 
 async def _work_on_queue(storage: Storage, ledger: Ledger, pipe: Connection) -> None:
@@ -102,54 +110,67 @@ async def _entry(storage: Storage, id: str, dice: random.Random) -> QueuedExchan
 Target = Callable[[Path, Path, Connection], None]
 
 
-def compete(
-    processes: ForkServerContext, target: Target, path: Path, ledger: Path, kills: int
-) -> set[int]:
-    """Four processes at once; each killed one is followed by a new one. Gives the killed pids.
+class Competition:
+    """Four processes at once; each killed one is followed by a new one.
 
-    A kill comes after a random number of messages, at a random process; the ledger has a line
-    `kills` right before it.
+    Attributes:
+        killed: pids of those that were killed; the ledger has a line `kills` right before it.
     """
-    dice, killed = random.Random(os.urandom(8)), set[int]()
-    living: dict[Connection, BaseProcess] = {}
 
-    def start() -> None:
-        ours, theirs = processes.Pipe(duplex=False)
-        child = processes.Process(target=target, args=(path, ledger, theirs), daemon=True)
+    def __init__(
+        self, processes: ForkServerContext, target: Target, path: Path, ledger: Path
+    ) -> None:
+        self._processes = processes
+        self._target = target
+        self._paths = (path, ledger)
+        self._dice = random.Random(os.urandom(8))
+        self._living: dict[Connection, BaseProcess] = {}
+        self._leaving: set[Connection] = set()
+        self.killed: set[int] = set()
+
+    def run(self, kills: int) -> set[int]:
+        """Until all have ended; a kill comes after a random number of messages."""
+        for _ in range(4):
+            self._start()
+        until_kill = self._dice.randrange(1, 25)
+        while self._living:
+            for pipe in wait(list(self._living)):
+                self._hear(cast("Connection", pipe))
+                until_kill -= 1
+                if until_kill <= 0 and len(self.killed) < kills:
+                    self._kill()
+                    until_kill = self._dice.randrange(1, 25)
+        return self.killed
+
+    def _start(self) -> None:
+        ours, theirs = self._processes.Pipe()
+        args = (*self._paths, theirs)
+        child = self._processes.Process(target=self._target, args=args, daemon=True)
         child.start()
         theirs.close()
-        living[ours] = child
+        self._living[ours] = child
 
-    def hear(pipe: Connection) -> None:
+    def _hear(self, pipe: Connection) -> None:
         try:
-            pipe.recv()
+            if pipe.recv() is None:
+                self._leaving.add(pipe)
+                pipe.send("you may")
         except (EOFError, OSError):
-            child = living.pop(pipe)
+            child = self._living.pop(pipe)
             pipe.close()
             child.join()
-            assert child.exitcode == (-signal.SIGKILL if child.pid in killed else 0)
+            assert child.exitcode == (-signal.SIGKILL if child.pid in self.killed else 0)
 
-    def kill() -> None:
-        child = dice.choice([c for c in living.values() if c.pid not in killed])
-        assert child.pid is not None
-        Ledger(ledger).write(kills=child.pid)
-        killed.add(child.pid)
-        os.kill(child.pid, signal.SIGKILL)
-        start()
-
-    for _ in range(4):
-        start()
-    until_kill = dice.randrange(1, 30)
-    while living:
-        for pipe in wait(list(living)):
-            hear(cast("Connection", pipe))
-            until_kill -= 1
-            if until_kill <= 0 and len(killed) < kills and set_of(living) - killed:
-                kill()
-                until_kill = dice.randrange(1, 30)
-    return killed
-
-
-def set_of(living: dict[Connection, BaseProcess]) -> set[int | None]:
-    """Pids of the processes."""
-    return {child.pid for child in living.values()}
+    def _kill(self) -> None:
+        """Kill one that exists for sure: it waits for leave before it ends."""
+        found = [
+            child
+            for pipe, child in self._living.items()
+            if pipe not in self._leaving and child.pid not in self.killed
+        ]
+        if found:
+            pid = cast("int", self._dice.choice(found).pid)
+            Ledger(self._paths[1]).write(kills=pid)
+            self.killed.add(pid)
+            os.kill(pid, signal.SIGKILL)
+            self._start()

@@ -9,7 +9,7 @@ from typing import Any
 from deerflow.storage.owner import owner_of
 from deerflow.storage.protocol import BatchItem, BatchRow
 from deerflow.storage.sql.storage import SqliteStorage
-from fakes.claimers import Ledger, compete, work_on_batch
+from fakes.claimers import Competition, Ledger, work_on_batch
 
 DEAD = "999999999:1:no-such-boot"
 ITEMS = 200
@@ -48,11 +48,12 @@ async def result(storage: SqliteStorage) -> list[BatchItem]:
 def test_four_processes_with_kills_do_every_item_once_except_those_in_flight(
     processes: ForkServerContext, opened: Any, tmp_path: Path, scale: Any
 ) -> None:
-    for number in range(scale(2, 30)):
+    for number in range(scale(1, 30)):
         (tmp_path / "test.db").unlink(missing_ok=True)
         ledger = Ledger(tmp_path / f"{number}.jsonl")
         asyncio.run(create(opened()))
-        killed = compete(processes, work_on_batch, tmp_path / "test.db", ledger.path, kills=6)
+        competition = Competition(processes, work_on_batch, tmp_path / "test.db", ledger.path)
+        killed = competition.run(kills=6)
 
         items = asyncio.run(result(opened()))
         assert [(i.status, i.result) for i in items] == [("done", str(2 * n)) for n in range(ITEMS)]

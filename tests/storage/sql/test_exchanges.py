@@ -7,7 +7,7 @@ from typing import Any
 
 from deerflow.storage.protocol import QueuedExchange
 from deerflow.storage.sql.storage import SqliteStorage
-from fakes.claimers import Ledger, compete, work_on_queue
+from fakes.claimers import Competition, Ledger, work_on_queue
 
 DEAD = "999999999:1:no-such-boot"
 
@@ -58,11 +58,12 @@ def check(lines: list[dict[str, Any]]) -> set[str]:
 def test_four_processes_with_kills_lose_and_double_nothing(
     processes: ForkServerContext, opened: Any, tmp_path: Path, scale: Any
 ) -> None:
-    for number in range(scale(2, 30)):
+    for number in range(scale(1, 30)):
         (tmp_path / "test.db").unlink(missing_ok=True)
         ledger = Ledger(tmp_path / f"{number}.jsonl")
         asyncio.run(left(opened()))
-        killed = compete(processes, work_on_queue, tmp_path / "test.db", ledger.path, kills=3)
+        competition = Competition(processes, work_on_queue, tmp_path / "test.db", ledger.path)
+        killed = competition.run(kills=3)
 
         assert killed
         assert len(check(ledger.read())) >= 40
