@@ -63,7 +63,33 @@ FIRST_STORY: list[dict[str, Any]] = [
 ]  # fmt: skip
 for _number, _turn in enumerate(FIRST_STORY):
     _turn["usage"] = {"input": 10, "output": 2**_number}
+def _task(kid: str) -> dict[str, Any]:
+    args = {"description": kid, "prompt": f"script:{kid} Thread kin, do it."}
+    return {"name": "task", "args": args | {"subagent_type": "general-purpose"}}
+
+
+FAMILY: dict[str, list[dict[str, Any]]] = {
+    "family": [
+        {"calls": [_task("kid1"), _task("kid2"), *_effect("f1")], "gap_ms": 1},
+        {"calls": _effect("f2")},
+        {"text": ANSWER},
+    ],
+    "kid1": [
+        {"calls": _effect("k1a")},
+        {"calls": [_call("note", "k1b"), _call("peek", "k1c")]},
+        {"text": "Kid one is done.", "gap_ms": 1},
+    ],
+    "kid2": [
+        {"text": "I begin.", "calls": [_call("peek", "k2a")]},
+        {"calls": _effect("k2b", "k2c")},
+        {"text": "Kid two is done."},
+    ],
+}
+"""A lead with two children, in the thread "kin"."""
+for _number, _turn in enumerate(turn for turns in FAMILY.values() for turn in turns):
+    _turn["usage"] = {"input": 10, "output": 2**_number}
 STORIES = {
+    **FAMILY,
     "first": FIRST_STORY,
     "second": [{"text": SECOND, "gap_ms": 1, "usage": {"input": 10, "output": 1}}],
 }
