@@ -16,7 +16,7 @@ from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import AppConfig, ModelConfig
 from deerflow.errors import StorageError, UsageError
 from deerflow.guardrails.allowlist import AllowlistProvider
-from deerflow.guardrails.oap import OapProvider
+from deerflow.guardrails.oap import OapProvider, passport_file
 from deerflow.guardrails.protocol import GuardrailProvider
 from deerflow.lead.asking import asks, extracting_model
 from deerflow.lead.graphs import LeadAgents
@@ -365,8 +365,8 @@ def make_guardrails(loaded: LoadedConfig) -> GuardrailProvider | None:
     use, settings = config.provider.use, dict(config.provider.config)
     if use == "oap":
         base = loaded.path.parent if loaded.path else loaded.cwd
-        settings = {"passport": config.passport, **settings}
-        settings |= {"folder": loaded.home / "passports", "base": base}
+        folder = loaded.home / "passports"
+        settings["file"] = passport_file(config.passport, folder=folder, base=base)
     return load_guardrails(_GUARDRAILS.get(use, use), settings)
 
 

@@ -99,6 +99,10 @@ def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
         ("sandbox: {uid_range: 5-3}", "config.yaml:1: sandbox.uid_range: expected FIRST-LAST"),
         ("database: {backend: postgres}", "config.yaml:1: database.backend: PostgreSQL is not"),
         ("guardrails: {enabled: true}", "config.yaml:1: guardrails.provider: is needed"),
+        (
+            "guardrails: {provider: {use: allowlst}}",
+            "config.yaml:1: guardrails.provider.use: no policy is called 'allowlst'; did you mean",
+        ),
         ("summarization:\n  keep: {type: fraction, value: 3}", "config.yaml:2: summarization.keep"),
     ],
 )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from deerflow.errors import ConfigError
-from deerflow.guardrails.oap import FILE_LIMIT, OapProvider
+from deerflow.guardrails.oap import FILE_LIMIT, OapProvider, passport_file
 from deerflow.guardrails.protocol import Action, Verdict
 
 NOW = datetime.datetime(2026, 6, 1, tzinfo=datetime.UTC)
@@ -41,7 +41,7 @@ def write(folder: Path, **fields: Any) -> Path:
 
 def made(folder: Path, settings: dict[str, Any] | None = None, **fields: Any) -> OapProvider:
     write(folder, **fields)
-    return OapProvider(passport="agent", folder=folder, clock=lambda: NOW, **(settings or {}))
+    return OapProvider(file=folder / "agent.json", clock=lambda: NOW, **(settings or {}))
 
 
 async def ask(provider: OapProvider, tool: str, **args: Any) -> Verdict:
@@ -144,7 +144,7 @@ async def test_a_limit_that_something_else_enforces_can_be_left_to_it(tmp_path: 
 async def test_calls_per_minute(tmp_path: Path) -> None:
     moments = [NOW]
     write(tmp_path, limits={"data.file.read": {"max_calls_per_minute": 2}})
-    provider = OapProvider(passport="agent", folder=tmp_path, clock=lambda: moments[0])
+    provider = OapProvider(file=tmp_path / "agent.json", clock=lambda: moments[0])
     seen = [(await ask(provider, "ls")).decision for _ in range(3)]
     moments[0] += datetime.timedelta(seconds=60)
     seen.append((await ask(provider, "ls")).decision)
@@ -177,11 +177,16 @@ async def test_rules_tighten_what_the_passport_permits_and_never_widen_it(tmp_pa
     assert seen == ["ask", "deny", "allow", "deny"]
 
 
-async def test_a_file_is_named_from_the_configuration_or_absolutely(tmp_path: Path) -> None:
-    file = write(tmp_path)
-    for name in ("agent.json", "./agent.json", str(file)):
-        provider = OapProvider(passport=name, base=tmp_path, clock=lambda: NOW)
-        assert (await ask(provider, "ls")).decision == "allow"
+def test_a_passport_is_named_by_its_id_or_its_file(tmp_path: Path) -> None:
+    def named(passport: str | None) -> Path:
+        return passport_file(passport, folder=tmp_path / "ids", base=tmp_path)
+
+    assert named("agent") == tmp_path / "ids" / "agent.json"
+    for name in ("agent.json", "./agent.json", str(tmp_path / "agent.json")):
+        assert named(name) == tmp_path / "agent.json"
+    for name in ("", None):
+        with pytest.raises(ConfigError, match=r"guardrails\.passport"):
+            named(name)
 
 
 @pytest.mark.parametrize(
@@ -207,18 +212,15 @@ async def test_a_file_is_named_from_the_configuration_or_absolutely(tmp_path: Pa
 def test_a_broken_passport_is_a_problem_of_the_configuration(tmp_path: Path, content: str) -> None:
     (tmp_path / "agent.json").write_text(content)
     with pytest.raises(ConfigError, match=r"guardrails\.passport"):
-        OapProvider(passport="agent", folder=tmp_path)
+        OapProvider(file=tmp_path / "agent.json")
 
 
-@pytest.mark.parametrize("passport", [None, "", "absent", "folder/absent.json"])
-def test_a_missing_passport_is_a_problem_of_the_configuration(
-    tmp_path: Path, passport: str | None
-) -> None:
+def test_a_missing_passport_is_a_problem_of_the_configuration(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"guardrails\.passport"):
-        OapProvider(passport=passport, folder=tmp_path, base=tmp_path)
+        OapProvider(file=tmp_path / "agent.json")
 
 
 def test_a_pipe_in_place_of_a_passport_does_not_hang(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "agent.json")
     with pytest.raises(ConfigError, match=r"guardrails\.passport"):
-        OapProvider(passport="agent", folder=tmp_path)
+        OapProvider(file=tmp_path / "agent.json")

@@ -24,6 +24,7 @@ def check(config: AppConfig, report: Report) -> None:
         report.error(("database", "backend"), "PostgreSQL is not supported yet; use sqlite")
     if config.guardrails.enabled and config.guardrails.provider is None:
         report.error(("guardrails", "provider"), "is needed while guardrails are enabled")
+    _policy(config, report)
     _children(config, report)
     _unused(config, report)
 
@@ -43,6 +44,16 @@ def _children(config: AppConfig, report: Report) -> None:
                 ("subagents", "agents", name),
                 f"no effect: there is no kind of child of this name; kinds: {', '.join(kinds)}",
             )
+
+
+def _policy(config: AppConfig, report: Report) -> None:
+    provider = config.guardrails.provider
+    known = ["allowlist", "oap"]
+    if provider is None or provider.use in known or ":" in provider.use:
+        return
+    near = nearest(provider.use, known)
+    hint = f"did you mean {near}?" if near else "use allowlist, oap or module:Class"
+    report.error(("guardrails", "provider", "use"), f"no policy is called {provider.use!r}; {hint}")
 
 
 def _unique(config: AppConfig, report: Report) -> None:

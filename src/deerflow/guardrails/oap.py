@@ -68,9 +68,7 @@ class OapProvider:
     """Reads the passport anew whenever its file has changed, so that a revocation holds at once.
 
     Args:
-        passport: its file, or its id in `folder`.
-        folder: where passports lie as ID.json.
-        base: what a relative file name starts from.
+        file: the passport, see `passport_file`.
         tools: capability → tool names or globs, beside the usual ones.
         free_tools: names or globs that need no capability.
         ignored_limits: limits that something else enforces.
@@ -83,21 +81,17 @@ class OapProvider:
 
     name = "oap"
 
-    def __init__(  # noqa: PLR0913  (one parameter per key)
+    def __init__(
         self,
         *,
-        passport: str | None = None,
-        folder: Path = Path(),
-        base: Path = Path(),
+        file: Path,
         tools: Mapping[str, Sequence[str]] | None = None,
         free_tools: Sequence[str] = FREE,
         ignored_limits: Sequence[str] = (),
         rules: Sequence[Any] = (),
         clock: Callable[[], datetime.datetime] = lambda: datetime.datetime.now(datetime.UTC),
     ) -> None:
-        if not passport:
-            raise ConfigError(["guardrails.passport: is needed by the provider oap"])
-        self._file = _file_of(passport, folder, base)
+        self._file = file
         self._tools = {
             name: (*CAPABILITIES.get(name, ()), *(tools or {}).get(name, ()))
             for name in {*CAPABILITIES, *(tools or {})}
@@ -175,6 +169,24 @@ class OapProvider:
         return _fits(action.tool, globs or self._tools.get(capability, ()))
 
 
+def passport_file(passport: str | None, *, folder: Path, base: Path) -> Path:
+    """Where a passport lies that the configuration names by its id or its file.
+
+    Args:
+        passport: the name; one with a slash or `.json` is a file.
+        folder: where passports lie as ID.json.
+        base: what a relative file name starts from.
+
+    Raises:
+        ConfigError: there is no name.
+    """
+    if not passport:
+        raise ConfigError(["guardrails.passport: is needed by the provider oap"])
+    if passport.endswith(".json") or "/" in passport:
+        return base / Path(passport).expanduser()
+    return folder / f"{passport}.json"
+
+
 def read_passport(file: Path) -> Passport:
     """A passport from its file.
 
@@ -237,12 +249,6 @@ def _moment(value: Any) -> datetime.datetime | None:
         raise ValueError("expires_at must be a time like 2030-01-01T00:00:00Z")
     moment = datetime.datetime.fromisoformat(value)
     return moment if moment.tzinfo else moment.replace(tzinfo=datetime.UTC)
-
-
-def _file_of(passport: str, folder: Path, base: Path) -> Path:
-    if passport.endswith(".json") or "/" in passport:
-        return base / Path(passport).expanduser()
-    return folder / f"{passport}.json"
 
 
 def _said(error: OSError | ValueError) -> str:

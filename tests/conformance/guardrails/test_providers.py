@@ -34,7 +34,7 @@ def oap(folder: Path) -> GuardrailProvider:
     capabilities = [{"id": "data.file.read"}, {"id": "data.file.write"}]
     passport = {"passport_id": "p", "status": "active", "capabilities": capabilities}
     (folder / "p.json").write_text(json.dumps(passport))
-    return OapProvider(passport="p", folder=folder, rules=[ASK])
+    return OapProvider(file=folder / "p.json", rules=[ASK])
 
 
 PROVIDERS: list[Callable[[Path], GuardrailProvider]] = [memory, allowlist, oap]
