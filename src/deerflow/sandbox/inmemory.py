@@ -105,6 +105,10 @@ class InMemorySandbox:
             seconds=0.0,
         )
 
+    async def dismiss(self, agent: str) -> None:
+        """Forget an agent's directory."""
+        self.cwds.pop(agent, None)
+
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of a file."""
         data = self._file(self._resolve(path)).data[offset:]

@@ -78,6 +78,13 @@ class LocalSandbox:
             command, alone=alone, seconds=most if timeout is None else min(timeout, most)
         )
 
+    async def dismiss(self, agent: str) -> None:
+        """End an agent's shell. Cut off, it leaves the shell to `release`."""
+        shell = self._shells.get(agent)
+        if shell is not None and not self._released:
+            await shell.close()
+            self._shells.pop(agent, None)
+
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of a file."""
         return await self._files.read(path, offset=offset, length=length)

@@ -157,6 +157,13 @@ class Sandbox(Protocol):
         """
         ...
 
+    async def dismiss(self, agent: str) -> None:
+        """End an agent's shell with everything that runs in it; its files stay.
+
+        Its next command starts a fresh one. Nothing happens when it has none.
+        """
+        ...
+
     async def read(self, path: str, *, offset: int = 0, length: int | None = None) -> bytes:
         """Bytes of a file. Raises PathError (outside, link that leaves, missing, directory)."""
         ...

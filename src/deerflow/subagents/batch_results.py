@@ -6,7 +6,7 @@ import asyncio
 import posixpath
 import re
 from collections.abc import AsyncIterator, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import orjson
@@ -57,7 +57,7 @@ class Record:
 
     def dumped(self) -> str:
         """As it is stored."""
-        return orjson.dumps(asdict(self), default=str).decode()
+        return orjson.dumps(self, default=str).decode()
 
     def lost(self, item: BatchItem) -> int:
         """Earlier claims of a claimed item that ended with the process."""

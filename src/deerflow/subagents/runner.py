@@ -183,6 +183,8 @@ class SubagentExecutor:
         finally:
             if self._catalog is not None:
                 recount(child, attempt.messages, self._catalog)
+            if child.sandbox_started:  # shells of children that are over would use up the processes
+                await (await child.sandbox()).dismiss(child.agent)
         return _ended(attempt)
 
     @asynccontextmanager

@@ -56,6 +56,18 @@ async def test_output_and_exit_code(sandbox: Sandbox) -> None:
     assert "not found" in missing.output
 
 
+async def test_a_dismissed_agent_starts_afresh_and_leaves_the_others(sandbox: Sandbox) -> None:
+    await sandbox.dismiss("nobody")
+    for agent in ("one", "two"):
+        await sandbox.run("cd /mnt/user-data/outputs", agent=agent)
+    await sandbox.write("kept.txt", b"kept")
+    await sandbox.dismiss("one")
+    await sandbox.dismiss("one")
+    assert (await sandbox.run("pwd", agent="one")).output == f"{WORK}\n"
+    assert (await sandbox.run("pwd", agent="two")).output == "/mnt/user-data/outputs\n"
+    assert await sandbox.read("kept.txt") == b"kept"
+
+
 async def test_commands_and_file_methods_share_the_files(sandbox: Sandbox) -> None:
     await sandbox.write("深/a b.txt", "界\n".encode())
     assert (await sandbox.run("cat '深/a b.txt'")).output == "界\n"
