@@ -186,8 +186,7 @@ class FileMemoryStorage:
             return stored
         edited = replace(stored.document, revision=max(kept[-1], revision) + 1)
         change = Change(edited.revision, self._now(), "edited by hand")
-        previous = revision if revision in kept else kept[-1]
-        made = _encoded(edited, change, previous)
+        made = _encoded(edited, change, kept[-1])
         _write(folder, made, stored)
         return made
 
