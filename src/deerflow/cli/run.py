@@ -17,6 +17,7 @@ from deerflow.cli import output
 from deerflow.cli.exits import STOPPED, exit_code
 from deerflow.cli.log import log_to_file
 from deerflow.cli.progress import Progress
+from deerflow.cli.remembering import remember
 from deerflow.cli.source import read
 from deerflow.cli.stop import Stop
 from deerflow.cli.waiting import approval_lines, question_lines
@@ -58,16 +59,26 @@ async def _run(options: RunOptions, stop: Stop) -> int:
         try:
             async with open_harness(loaded, environ, request=options.request) as harness:
                 result = await _followed(harness, options, stop)
+                if result is not None:
+                    _tell(result, options, log)
+                if options.memory_wait and _ended_well(result) and not stop.requested:
+                    await remember(harness, options.request.user_id, stop)
         except asyncio.CancelledError:
             output.note(stop.again())
             return STOPPED
-        if result is None:
-            return STOPPED
-        if not options.as_json:
-            _print_answer(result)
-        for line in closing_lines(result, log):
-            output.note(line)
-    return exit_code(result)
+    return STOPPED if result is None else exit_code(result)
+
+
+def _tell(result: RunResult, options: RunOptions, log: Path) -> None:
+    if not options.as_json:
+        _print_answer(result)
+    for line in closing_lines(result, log):
+        output.note(line)
+
+
+def _ended_well(result: RunResult | None) -> bool:
+    """Whether the models may be asked for more: a run that failed would only fail again."""
+    return result is not None and result.status in ("success", "interrupted")
 
 
 async def _followed(harness: Harness, options: RunOptions, stop: Stop) -> RunResult | None:
