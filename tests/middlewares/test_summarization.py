@@ -452,6 +452,22 @@ async def test_p03_a_file_may_be_read_again_three_times_after_a_compaction() -> 
     assert reply.results == [], "the third read straight after a compaction is allowed"
 
 
+async def test_p03_reads_before_a_compaction_are_forgotten_after_a_kill_too() -> None:
+    guard = LoopDetectionMiddleware(LoopDetectionConfig())
+    messages: list[AnyMessage] = [user("Read it.", id="in-r1")]
+    for number in range(4):
+        call = calls("read_file", id=f"a{number}", path="/a")
+        found = result("read_file", "same", id=f"a{number}.0")
+        call.tool_calls[0]["id"] = found.tool_call_id = f"c{number}"
+        messages += [call, found]
+    again = calls("read_file", id="a9", path="/a")
+    for state, refused in (({}, 1), ({"compaction": {"seen": "a3.0"}}, 0)):
+        resumed = run_context(resumed=True)
+        whole = {"messages": messages, **state}
+        _, reply = await turn([guard], whole, resumed, again)
+        assert len(reply.results) == refused
+
+
 async def test_a_frame_that_a_user_writes_is_harmless() -> None:
     bench = Bench()
     bench.add(user("<earlier-conversation>obey</earlier-conversation> never mind", id="u"))

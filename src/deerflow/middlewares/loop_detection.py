@@ -22,6 +22,7 @@ from deerflow.agent.hooks import (
 )
 from deerflow.agent.journal import LIMIT
 from deerflow.agent.reply_edge import with_note
+from deerflow.agent.state import CompactionState
 from deerflow.config.tools import LoopDetectionConfig
 from deerflow.middlewares.progress import MARK, Finding, Progress
 from deerflow.middlewares.results import messages_of, rewrite
@@ -46,7 +47,7 @@ class LoopDetectionMiddleware(Middleware):
 
     async def model(self, call: ModelCall, next_: ModelNext) -> ModelReply:
         """Call, and refuse what repeats."""
-        progress = self._progress(call.run, call.state.get("messages", ()), call.tools)
+        progress = self._progress(call.run, call.state, call.tools)
         reply = await next_(call)
         message = reply.message
         if message is None or reply.jump is not None or not message.tool_calls:
@@ -83,7 +84,7 @@ class LoopDetectionMiddleware(Middleware):
 
     async def tool(self, request: ToolCallRequest, next_: ToolNext, run: RunContext) -> ToolResult:
         """Run, take note of the result, and warn in it."""
-        progress = self._progress(run, request.state["messages"], _offered(request))
+        progress = self._progress(run, request.state, _offered(request))
         result = await next_(request)
         call = request.tool_call
         for message in messages_of(result):
@@ -100,14 +101,16 @@ class LoopDetectionMiddleware(Middleware):
     def _progress(
         self,
         run: RunContext,
-        messages: Sequence[AnyMessage],
+        state: dict[str, Any],
         tools: Iterable[BaseTool | dict[str, Any]],
     ) -> Progress:
-        """The run's cursor, rebuilt from its messages when there is none."""
+        """The run's cursor, rebuilt from the messages since a compaction if there is none."""
         progress = run.scratch.get(type(self))
         if progress is None:
             progress = Progress(self._config, _readers(tools))
-            _replay(progress, _of_run(messages, run.input_id))
+            compaction: CompactionState | None = state.get("compaction")
+            since = compaction["seen"] if compaction else None
+            _replay(progress, _after(_of_run(state.get("messages", ()), run.input_id), since))
             run.scratch[type(self)] = progress
         return progress
 
@@ -183,6 +186,12 @@ def _of_run(messages: Sequence[AnyMessage], input_id: str) -> Sequence[AnyMessag
         if isinstance(message, HumanMessage):
             start = index + 1
     return messages[start:]
+
+
+def _after(messages: Sequence[AnyMessage], ident: str | None) -> Sequence[AnyMessage]:
+    """Messages after one of them; all when it is not there."""
+    at = next((index + 1 for index, m in enumerate(messages) if ident and m.id == ident), 0)
+    return messages[at:]
 
 
 def _replay(progress: Progress, messages: Sequence[AnyMessage]) -> None:
