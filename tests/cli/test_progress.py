@@ -57,6 +57,25 @@ def test_a_failed_tool_says_why() -> None:
     assert drawn.scrolled == ["✗ read_file outputs/a.md  0.0 s", "  Error: none"]
 
 
+def test_a_child_has_one_line_that_says_what_it_does() -> None:
+    drawn = Drawn()
+    args = {"description": "Look up tea", "prompt": "…", "subagent_type": "bash"}
+    drawn.see("tool_started", 10.0, tool_call_id="a", name="task", args=args)
+    drawn.see("task_started", 12.0, task_id="a", subagent_type="bash", description="Look up tea")
+    called = {"type": "ai", "tool_calls": [{"name": "bash", "args": {"command": "ls"}}]}
+    drawn.see("task_running", task_id="a", message=called)
+    drawn.see("task_running", task_id="a", message={"type": "tool", "content": "files"})
+    drawn.see("task_running", task_id="item 7 of a batch", message=called)
+    (line,) = [line for line in drawn.live() if "tea" in line]
+    assert line.startswith("  → bash Look up tea · bash ls")
+    drawn.see("task_running", task_id="a", message={"type": "ai", "content": "Found\nit."})
+    assert any("Look up tea · Found it." in line for line in drawn.live())
+    drawn.see("task_completed", task_id="a")
+    drawn.see("tool_completed", 15.0, tool_call_id="a", name="task", status="success")
+    assert drawn.scrolled == ["✓ bash Look up tea  5.0 s"]
+    assert not any("tea" in line for line in drawn.live())
+
+
 def test_a_long_call_is_cut_and_keeps_its_duration() -> None:
     drawn = Drawn()
     args = {"command": "echo " + "鹿" * 100}

@@ -43,6 +43,23 @@ def test_parts_of_a_message() -> None:
     assert message_text({"content": None}) == ""
 
 
+def test_a_delegation_says_how_it_ended() -> None:
+    def said(content: str, **extra: str) -> list[str]:
+        call = {"id": "a", "name": "task", "args": {"description": "Look up tea", "prompt": "…"}}
+        asked = {"type": "ai", "content": "", "tool_calls": [call]}
+        got = {"type": "tool", "name": "task", "tool_call_id": "a", "content": content}
+        failed = {"status": "error"} if extra.get("subagent_status") == "timed_out" else {}
+        return lines(
+            ("message", {"message": asked}),
+            ("message", {"message": got | failed | {"additional_kwargs": extra}}),
+        )
+
+    assert said("Tea.", subagent_status="completed") == ["  ✓ task Look up tea  → Tea."]
+    assert said("Too slow.", subagent_status="timed_out") == [
+        "  ✗ task Look up tea (timed out)  → Too slow."
+    ]
+
+
 def test_a_long_result_is_cut_and_an_error_is_marked() -> None:
     call = {"id": "c", "name": "bash", "args": {"command": "ls"}}
     asked = {"type": "ai", "content": "", "tool_calls": [call]}

@@ -161,6 +161,20 @@ async def test_p04_an_identical_appended_section_is_reported(run: ToolRun) -> No
     assert (await run.files.read("r.md")).count(b"## Findings") == 2
 
 
+async def test_p04_a_section_that_is_put_in_twice_is_reported(run: ToolRun) -> None:
+    section = "## Findings\n\n" + "The same long paragraph about deer. " * 4
+    await run("write_file", path="r.md", content=f"# Report\n{section}\n# End\n")
+    text = await run("str_replace", path="r.md", old="# End", new=f"{section}\n# End")
+    assert text.endswith("Note: the section you put in now stands there 2 times.")
+    text = await run("str_replace", path="r.md", old="# End", new=f"# End\n{section}  \n")
+    assert text.endswith("stands there 3 times.")
+    other = section.replace("deer", "elk")
+    text = await run("str_replace", path="r.md", old="# End", new=f"{other}\n# End")
+    assert "Note" not in text
+    text = await run("str_replace", path="r.md", old="# Report", new=other)
+    assert text.endswith("stands there 2 times.")
+
+
 async def test_an_edit_of_a_file_that_changed_meanwhile_is_refused(run: ToolRun) -> None:
     class Racing:
         """Somebody writes between the tool's read and its write."""

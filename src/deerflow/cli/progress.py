@@ -53,6 +53,7 @@ class Progress:
         self._finished = 0
         self._tokens = 0
         self._tools: dict[str, tuple[str, float]] = {}
+        self._children: dict[str, str] = {}
         self._todos: list[dict[str, Any]] = []
         self._message = ""
         self._tail = ""
@@ -120,10 +121,28 @@ class Progress:
         line = call_line(payload["name"], payload["args"])
         self._tools[payload["tool_call_id"]] = (line, event.created_at)
 
+    def _on_task_started(self, event: Event) -> None:
+        payload = event.payload
+        head = f"{payload['subagent_type']} {output.one_line(payload['description'])}"
+        since = self._tools.get(payload["task_id"], ("", event.created_at))[1]
+        self._tools[payload["task_id"]] = (head, since)
+        self._children[payload["task_id"]] = head
+
+    def _on_task_running(self, event: Event) -> None:
+        """What a child does, in its line; items of a batch have none."""
+        payload = event.payload
+        head, message = self._children.get(payload["task_id"]), payload["message"]
+        if head is None or message.get("type") != "ai":
+            return
+        calls = [call_line(call["name"], call["args"]) for call in message.get("tool_calls", ())]
+        doing = ", ".join(calls) or output.one_line(message_text(message))
+        self._tools[payload["task_id"]] = (f"{head} · {doing}", self._tools[payload["task_id"]][1])
+
     def _on_tool_completed(self, event: Event) -> None:
         payload = event.payload
         self._finished += 1
         found = self._tools.pop(payload["tool_call_id"], (payload["name"], event.created_at))
+        found = self._children.pop(payload["tool_call_id"], found[0]), found[1]
         good = payload["status"] != "error"
         seconds = f"{event.created_at - found[1]:.1f} s"
         sign, style = ("✓", "green") if good else ("✗", "red")

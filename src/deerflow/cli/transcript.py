@@ -89,6 +89,9 @@ class Transcript:
         short = output.one_line(text)
         short = short if len(short) <= RESULT else f"{short[:RESULT]}…"
         call = call if len(call) <= RESULT else f"{call[:RESULT]}…"
+        ended = message.get("additional_kwargs", {}).get("subagent_status", "completed")
+        if ended != "completed":
+            call += f" ({ended.replace('_', ' ')})"
         return f"  {sign} {call}  → {short}" if short else f"  {sign} {call}"
 
 

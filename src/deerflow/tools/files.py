@@ -149,7 +149,8 @@ async def str_replace(
     data = encode(done.text)
     written = await sandbox.write(info.path, data, expect_sha256=hashlib.sha256(before).hexdigest())
     where = f"{done.count} places" if done.count > 1 else f"line {done.line}"
-    text = f"Changed {where} of {written.path}."
+    note = await asyncio.to_thread(_doubled, done.text, old, new)
+    text = f"Changed {where} of {written.path}.{note}"
     return answer("str_replace", runtime, text, _read_now(written.path, data))
 
 
@@ -242,6 +243,25 @@ def _appended(path: str, old: bytes, content: str) -> bytes:
                 cure="Go on with what is missing. To repeat it on purpose, use bash (cat >>).",
             )
     return old + encode(Style(crlf=style.crlf).dress(content))
+
+
+def _doubled(text: str, old: str, new: str) -> str:
+    """A note when what was put in beside `old` stands elsewhere in the file too."""
+    if len(new) < SAME_SECTION:
+        return ""
+    before, _, after = _bare(new).partition(_bare(old).strip() or "\0")
+    plain = _spaced(f"\n{_bare(text)}\n")
+    for section in (before.strip(), after.strip()):
+        whole = f"\n{_spaced(section)}\n"
+        count = plain.count(whole) if len(section) >= SAME_SECTION else 0
+        if count > 1:
+            return f" Note: the section you put in now stands there {count} times."
+    return ""
+
+
+def _spaced(text: str) -> str:
+    """Each line end twice, so that sections which follow each other do not share one."""
+    return text.replace("\n", "\n\n")
 
 
 def _bare(text: str) -> str:
