@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from fakes.approving import (
     run,
     until_asked,
 )
+from fakes.tree import PACKAGE
 
 THREE = [
     {
@@ -34,6 +36,13 @@ THREE = [
     },
     {"text": "All done."},
 ]
+
+
+def documented(event: str) -> set[str]:
+    """Fields of an event as its documentation names them."""
+    text = (PACKAGE / "events.py").read_text(encoding="utf-8")
+    [fields] = re.findall(rf'"{event}",  # {{([^}}]*)}}', text)
+    return set(fields.split(", "))
 
 
 async def test_p19_each_decision_applies_to_its_own_call_after_a_restart(tmp_path: Path) -> None:
@@ -73,7 +82,9 @@ async def test_p19_each_decision_applies_to_its_own_call_after_a_restart(tmp_pat
         assert [c["args"]["what"] for c in messages[1].tool_calls] == ["a", "b", "c", "d"]
         asked = await logged(harness, "approval_requested")
         assert [a["args"]["what"] for a in asked] == ["a", "c", "d"]
+        assert documented("approval_requested") == set(asked[0])
         told = await logged(harness, "approval_decided")
+        assert documented("approval_decided") == set(told[0])
         assert [(d["status"], d["note"], d["edited"]) for d in told] == [
             ("approved", "", None),
             ("rejected", "c is still needed", None),

@@ -108,3 +108,25 @@ async def test_p19_a_new_message_supersedes_what_waits_in_a_child(tmp_path: Path
             (two.namespace, "superseded"),
         ]
     assert not [what for what in desk.done if "delete" in what]
+
+
+async def test_p19_items_of_a_batch_wait_and_go_on_each_for_itself(tmp_path: Path) -> None:
+    desk = Desk()
+    batch = call("task_batch", items=["a", "b", "c"], prompt_template="script:item {item}")
+    stories = {
+        "lead": [{"calls": [batch]}, {"text": "The batch is back."}],
+        "item": [{"calls": [call("delete", what="x")]}, {"text": "Item is done."}],
+    }
+    async with approving_harness(stories, tmp_path, desk) as harness:
+        result = await run(harness, "script:lead Go.")
+        assert result.status == "interrupted"
+        assert desk.done == []
+        for row in (await rows(harness))[:2]:
+            await approve(harness, row)
+        assert (await run(harness)).status == "interrupted"
+        assert desk.done == ["delete x"] * 2
+        [last] = await rows(harness)
+        await reject(harness, last)
+        result = await run(harness)
+        assert (result.status, result.text) == ("success", "The batch is back.")
+    assert desk.done == ["delete x"] * 2

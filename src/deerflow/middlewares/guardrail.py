@@ -173,13 +173,13 @@ class GuardrailMiddleware(Middleware):
             _tell_decided(run, row)
             if not approvals.allows(row):
                 return refusal(request, approvals.refusal_text(row))
-            return await _said_so(row, await next_(request))
         left = cast("SupersededCalls | None", run.scratch.get(SupersededCalls))
         if left is not None and request.tool_call["id"] in left.ids:
             record = await run.storage.journal.tool_lookup(key)
             if record is None or record.result is None:
                 return refusal(request, approvals.SUPERSEDED_CHILD)
-        return await next_(request)
+        result = await next_(request)
+        return result if row is None else await _said_so(row, result)
 
     # --- the provider ---
 
