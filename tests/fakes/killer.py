@@ -34,6 +34,7 @@ from deerflow.models.scripted import ScriptedChatModel
 from deerflow.runtime.request import RunRequest
 from deerflow.wiring import Harness, open_harness
 from fakes.harness import loaded, scripted_config
+from fakes.pursued import PURSUED
 
 ANSWER = "All five steps are done, and nothing was done twice."
 SECOND = "The thread goes on."
@@ -63,6 +64,8 @@ FIRST_STORY: list[dict[str, Any]] = [
 ]  # fmt: skip
 for _number, _turn in enumerate(FIRST_STORY):
     _turn["usage"] = {"input": 10, "output": 2**_number}
+
+
 def _task(kid: str) -> dict[str, Any]:
     args = {"description": kid, "prompt": f"script:{kid} Thread kin, do it."}
     return {"name": "task", "args": args | {"subagent_type": "general-purpose"}}
@@ -90,6 +93,7 @@ for _number, _turn in enumerate(turn for turns in FAMILY.values() for turn in tu
     _turn["usage"] = {"input": 10, "output": 2**_number}
 STORIES = {
     **FAMILY,
+    **PURSUED,
     "first": FIRST_STORY,
     "second": [{"text": SECOND, "gap_ms": 1, "usage": {"input": 10, "output": 1}}],
 }
@@ -292,7 +296,8 @@ async def _child(order: Order) -> None:
 async def _one(harness: Harness, world: World, thread: str) -> None:
     order = world.order
     task = f"script:{order.story} Thread {thread}, do it." if order.story else ""
-    request = RunRequest(task=task, thread_id=thread, resume=not task)
+    goal = f"script:judge Thread {thread}" if order.story == "goal" else None
+    request = RunRequest(task=task, thread_id=thread, resume=not task, goal=goal)
     try:
         handle = await harness.runs.start(request)
         result = await handle.result()
