@@ -161,3 +161,12 @@ async def test_a_huge_request_is_read_in_part() -> None:
     row, memory = remembering("Lives in Oslo.")
     await started([row], {"messages": [user("x" * 1_000_000)]}, run_context())
     assert len(memory.asked[0][1]) == READ_CHARS
+
+
+async def test_an_item_of_a_batch_has_the_day_of_its_batch() -> None:
+    row = DynamicContextMiddleware(now=at(datetime(2026, 11, 5, tzinfo=UTC)))
+    run = run_context(batch_day="2026-11-03")
+    state = await started([row], {"messages": [user("hi")]}, run)
+    assert (await sent(row, state, run))[0].content == "hi" + NOTE
+    later = run_context(batch_day="2026-11-03")
+    assert (await sent(row, {"messages": [user("hi")]}, later))[0].content == "hi" + NOTE

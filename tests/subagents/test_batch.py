@@ -16,14 +16,16 @@ from langchain_core.utils.function_calling import convert_to_openai_tool
 
 from deerflow.agent.record import shown
 from deerflow.config.schema import BatchConfig, SubagentsConfig
+from deerflow.guardrails.approvals import SUPERSEDED_CHILD
 from deerflow.middlewares.token_usage import CHILD_USAGE
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.subagents.batch import BATCH, batch_tools
 from deerflow.subagents.roster import Roster
 from deerflow.wiring import Harness
-from fakes.approving import Desk, approve, approving_harness, logged, reject, rows, run
+from fakes.approving import Desk, approve, approving_harness, history, logged, reject, rows, run
 from fakes.children import Played, model, played, says
 from fakes.harness import scripted_harness, scripted_of
+from runtime.test_runs_log import fields
 
 NAMES = [f"name-{letter}-end" for letter in "abcde"]
 
@@ -131,6 +133,26 @@ async def test_a_file_keeps_the_leads_context_small(tmp_path: Path) -> None:
     assert sizes[1] - sizes[0] < 50, "only the digits of the counts differ"
 
 
+async def test_the_log_has_progress_audit_and_failures_of_items_and_no_more(tmp_path: Path) -> None:
+    async def broken() -> str:
+        """Break."""
+        raise ValueError("it broke")
+
+    calls = {"name": "broken", "args": {}}, {"name": "ls", "args": {"path": "/mnt/user-data"}}
+    tools = (StructuredTool.from_function(coroutine=broken, name="broken"),)
+    tale = stories(batch(NAMES), {**says("", *calls), "when": "name-a"}, says("fine"))
+    async with opened(tmp_path, tale, tools=tools) as harness:
+        done = await played(harness)
+    children = [e for e in done.events if "task_id" in e.payload and e.type != "audit"]
+    assert {e.type for e in children} == {"task_running"}
+    [failure] = children
+    assert failure.payload["task_id"].endswith(".0")
+    assert "it broke" in failure.payload["message"]["content"]
+    always, optional = fields()["batch_progress"]
+    assert optional == set()
+    assert [set(payload) for payload in done.of("batch_progress")] == [always] * len(NAMES)
+
+
 async def test_failures_are_told_briefly_and_the_rest_goes_on(tmp_path: Path) -> None:
     bad = [f"bad {'x' * 300} {n}" for n in range(20)]
     failing = {"error": {"code": "request", "message": "no " * 90}, "when": "bad", "times": 999}
@@ -221,6 +243,24 @@ async def test_an_item_that_waits_holds_up_no_other(tmp_path: Path) -> None:
         assert [line["status"] for line in lines] == ["done"] * 3
         assert result.usage["by_caller"]["general-purpose"]["calls"] == 5
         assert len(await logged(harness, "approval_requested")) == 2
+
+
+async def test_a_message_while_items_wait_closes_the_batch(tmp_path: Path) -> None:
+    desk = Desk()
+    asks = says("", {"name": "delete", "args": {"what": "b"}})
+    tale: dict[str, Any] = {
+        "lead": [says("", batch(["ask", "easy"], "{item} script:child"))],
+        "child": [{**asks, "when": "ask"}, says("done")],
+        "next": [says("Something else.")],
+    }
+    async with approving_harness(tale, tmp_path, desk) as harness:
+        assert (await run(harness, "script:lead go")).status == "interrupted"
+        result = await run(harness, "script:next other")
+        assert (result.status, result.text) == ("success", "Something else.")
+        assert len(await rows(harness, "superseded")) == 1
+        [closed] = [m for m in await history(harness) if m.type == "tool"]
+    assert closed.text == SUPERSEDED_CHILD
+    assert desk.done == []
 
 
 async def test_a_stop_leaves_a_whole_file_and_a_resume_does_the_rest(tmp_path: Path) -> None:

@@ -135,6 +135,16 @@ async def close_open_turn(
     await graph.ainvoke(None, config, context=earlier, durability="sync")
 
 
+def _works_for(event: Event, children: set[str]) -> bool:
+    """Whether the event tells which call one of the children, or items of a batch, works for."""
+    if event.type == "task_started":
+        return event.payload["task_id"] in children
+    if event.type == "batch_progress":
+        items = f"batch-{event.payload['batch_id'][:12]}."
+        return any(child.startswith(items) for child in children)
+    return False
+
+
 async def _superseded(earlier: RunContext) -> SupersededCalls:
     """The lead's calls of a run whose children waited for a human when it was superseded."""
     rows = await earlier.storage.approvals.list(
@@ -149,7 +159,7 @@ async def _superseded(earlier: RunContext) -> SupersededCalls:
         found.update(
             str(event.payload.get("tool_call_id"))
             for event in events
-            if event.type == "task_started" and event.payload["task_id"] in children
+            if _works_for(event, children)
         )
         after = events[-1].seq
     return SupersededCalls(frozenset(found))
