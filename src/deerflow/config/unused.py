@@ -38,7 +38,6 @@ UNUSED: dict[str, str] = {
     "skills.container_path": "skills are always at /mnt/skills",
     "skill_scan": _LATER,
     "skill_evolution": _LATER,
-    "memory": _LATER,
     "agents_api": _LATER,
     "agent_storage": _LATER,
     "database.checkpoint_channel_mode": "messages are always stored as deltas",
