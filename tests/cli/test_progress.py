@@ -129,3 +129,16 @@ def test_retries_and_notices_are_told() -> None:
         "! No network in the sandbox.",
     ]
     assert drawn.scrolled[2].startswith("── 0 turns · 0 tool calls · 7 tokens · ")
+
+
+def test_a_call_that_waits_is_told_and_runs_no_more() -> None:
+    drawn = Drawn()
+    args = {"command": "rm a"}
+    drawn.see("tool_started", tool_call_id="a", name="bash", args=args)
+    drawn.see("approval_requested", tool_call_id="a", tool="bash", args=args)
+    assert not any("bash" in line for line in drawn.live())
+    drawn.see("approval_decided", tool="bash", status="rejected", by="local", note="keep\nit")
+    assert drawn.scrolled == [
+        "? bash rm a waits for your approval",
+        "? bash rejected by local: keep it",
+    ]

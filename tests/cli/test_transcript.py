@@ -85,3 +85,8 @@ def test_a_long_result_is_cut_and_an_error_is_marked() -> None:
 )
 def test_the_end_of_a_run(payload: dict[str, Any], printed: list[str]) -> None:
     assert lines(("run_ended", payload)) == printed
+
+
+def test_a_decision_has_a_line() -> None:
+    decided = {"tool": "bash", "status": "approved", "by": "local", "note": ""}
+    assert lines(("approval_decided", decided)) == ["  ? bash approved by local"]

@@ -13,7 +13,7 @@ from rich.spinner import Spinner
 from rich.text import Text
 
 from deerflow.cli import output
-from deerflow.cli.transcript import call_line, message_text
+from deerflow.cli.transcript import call_line, decision_line, message_text
 from deerflow.events import Event
 
 TODOS = 8
@@ -158,6 +158,14 @@ class Progress:
         self._print(self._styled(f"! {event.payload.get('message', '')}", "yellow"))
 
     _on_notice = _on_guard
+
+    def _on_approval_requested(self, event: Event) -> None:
+        line = call_line(event.payload["tool"], event.payload["args"])
+        self._tools.pop(event.payload["tool_call_id"], None)
+        self._print(self._styled(f"? {line} waits for your approval", "yellow"))
+
+    def _on_approval_decided(self, event: Event) -> None:
+        self._print(self._styled(decision_line(event.payload).strip(), "yellow"))
 
     def _on_run_ended(self, event: Event) -> None:
         usage: dict[str, Any] = event.payload.get("usage") or {}

@@ -66,6 +66,8 @@ class Transcript:
             yield from self._message(event.payload["message"])
         elif event.type == "artifacts":
             yield from (f"  ⇒ {path}" for path in event.payload["artifacts"])
+        elif event.type == "approval_decided":
+            yield decision_line(event.payload)
         elif event.type == "run_ended":
             yield from _end(event.payload)
 
@@ -93,6 +95,13 @@ class Transcript:
         if ended != "completed":
             call += f" ({ended.replace('_', ' ')})"
         return f"  {sign} {call}  → {short}" if short else f"  {sign} {call}"
+
+
+def decision_line(payload: dict[str, Any]) -> str:
+    """What a human, or the time, decided over a call."""
+    note = output.one_line(str(payload["note"]))
+    said = f"{payload['tool']} {payload['status']} by {payload['by']}{': ' if note else ''}{note}"
+    return f"  ? {output.one_line(said)}"
 
 
 def _end(payload: dict[str, Any]) -> Iterator[str]:
