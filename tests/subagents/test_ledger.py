@@ -13,11 +13,9 @@ from deerflow.agent.calls import REFUSED
 from deerflow.agent.state import TaskState, apply_update
 from deerflow.subagents.ledger import (
     BRIEF,
-    DESCRIBED,
     FILLER,
     KEPT_PROMPT,
     MOST,
-    describe,
     entered,
     full_result,
     known,
@@ -154,18 +152,3 @@ def test_the_whole_result_comes_from_the_transcript() -> None:
 def test_the_oldest_entries_go() -> None:
     state = state_with(*((entry(str(n)), f"prompt {n}") for n in range(MOST + 5)))
     assert list(state["delegations"]) == [str(n) for n in range(5, MOST + 5)]
-
-
-def test_the_description_is_short_and_starts_with_the_newest() -> None:
-    assert describe({}) == "" == describe({"delegations": {}})
-    few = state_with((entry("a", description="Tea"), "x"), (entry("b", status="failed"), "y"))
-    assert describe(few).splitlines()[1:] == [
-        "- b general-purpose, failed: d → found",
-        "- a general-purpose, completed: Tea → found",
-    ]
-    many = state_with(
-        *((entry(str(n), description="t" * 300, result="r " * 400), "x") for n in range(MOST))
-    )
-    text = describe(many)
-    assert len(text) <= DESCRIBED
-    assert text.splitlines()[1].startswith("- 63 ") and text.endswith(" older ones")

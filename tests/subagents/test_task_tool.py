@@ -287,6 +287,44 @@ async def test_p04_the_second_batch_of_the_same_topic_comes_from_the_ledger(tmp_
     assert not run.of("guard")
 
 
+async def test_p04_a_topic_is_known_after_a_compaction(tmp_path: Path) -> None:
+    stories = {
+        "lead": [says("", task("script:dig tea")), says("Dug it.")],
+        "dig": [says("Tea grows in Assam.")],
+        "again": [says("", task("script:dig the tea")), says("Known.")],
+    }
+    async with scripted_harness([], tmp_path, models=[model(stories)]) as harness:
+        await played(harness)
+        await played(harness, "script:again a first time")
+        await played(harness, "/compact")
+        run = await played(harness, "script:again after it")
+        sent = scripted_of(harness).requests[-2].messages
+    assert not run.of("task_started")
+    assert "From the ledger" in run.answers[-1].text and "Assam" in run.answers[-1].text
+    assert "Tea grows in Assam" in "".join(m.text for m in sent)
+
+
+async def test_a_child_has_its_own_shell_beside_the_leads(tmp_path: Path) -> None:
+    def bash(command: str) -> dict[str, Any]:
+        return {"name": "bash", "args": {"command": command}}
+
+    stories = {
+        "lead": [
+            says("", bash("cd /mnt/user-data/outputs")),
+            says("", task("script:kid")),
+            says("", bash("pwd")),
+            says("Done."),
+        ],
+        "kid": [says("", bash("cd /mnt/user-data/uploads")), says("", bash("pwd")), says("Ok.")],
+    }
+    run = await family(tmp_path, stories)
+    shells = [m.text for m in run.result.messages if m.type == "tool" and m.name == "bash"]
+    assert shells[-1] == "/mnt/user-data/outputs"
+    told = [p["message"]["content"] for p in run.of("task_running")]
+    assert "/mnt/user-data/uploads" in told
+    assert list(run.state["sandbox"]["cwd"]) == ["lead"]
+
+
 async def test_what_failed_may_run_again(tmp_path: Path) -> None:
     stories = {
         "lead": [says("", task("script:dig")), says("", task("script:dig")), says("Done.")],

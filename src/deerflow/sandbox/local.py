@@ -72,7 +72,8 @@ class LocalSandbox:
         if shell is None:
             if self._released:
                 raise SandboxError("The sandbox was released.", cure="Acquire it again.")
-            shell = self._shells[agent] = Shell(self.estate.ground, cwd or self._cwd)
+            there = cwd or (self._cwd if agent == "lead" else "")  # a child starts in the workspace
+            shell = self._shells[agent] = Shell(self.estate.ground, there)
         most = self._limits.seconds
         return await shell.run(
             command, alone=alone, seconds=most if timeout is None else min(timeout, most)

@@ -27,8 +27,6 @@ BRIEF = 500
 """Characters of a result that the ledger keeps."""
 MOST = 64
 """Entries of a thread's ledger; the oldest ones go."""
-DESCRIBED = 1_500
-"""Characters of `describe`."""
 
 _EDGES = ".,;:!?'\"()[]{}*`…“”‘’"
 _CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff]")
@@ -119,30 +117,6 @@ def brief(text: str) -> str:
     return text if len(text) <= BRIEF else text[: BRIEF - 1] + "…"
 
 
-def describe(state: Mapping[str, Any]) -> str:
-    """The ledger for a model that no longer sees the calls: newest first, DESCRIBED characters.
-
-    Returns:
-        A list with a heading, "" when nothing was delegated.
-    """
-    entries = list(cast("dict[str, TaskState]", state.get("delegations") or {}).values())
-    if not entries:
-        return ""
-    lines = ["Delegated so far (a completed topic is answered from here, not run again):"]
-    room = DESCRIBED - len(lines[0]) - 40
-    for index, entry in enumerate(reversed(entries)):
-        result = _one_line(entry["result"], 120)
-        line = f"- {entry['task_id']} {entry['subagent_type']}, {entry['status']}: "
-        line += _one_line(entry["description"] or entry["prompt"], 100)
-        line += f" → {result}" if result else ""
-        if len(line) + 1 > room:
-            lines.append(f"- and {len(entries) - index} older ones")
-            break
-        lines.append(line)
-        room -= len(line) + 1
-    return "\n".join(lines)
-
-
 def _asked(call: ToolCall) -> tuple[str, str]:
     args = call["args"]
     return str(args.get("subagent_type") or ""), str(args.get("prompt") or "")
@@ -187,8 +161,3 @@ def _opens(text: str, at: int) -> bool:
 def _matters(word: str) -> bool:
     """Whether a word that is left out changes what is asked: names, numbers, files, negations."""
     return not word.isalpha() or len(word) == 1 or word.isupper() or word in _NEGATIONS
-
-
-def _one_line(text: str, limit: int) -> str:
-    text = " ".join(text.split())
-    return text if len(text) <= limit else text[: limit - 1] + "…"

@@ -120,6 +120,7 @@ async def test_a_key_has_one_sandbox_and_its_files_outlive_it(
         await sandbox.run("pwd")
     again = await provider.acquire("k", folders, cwd="/mnt/user-data/outputs")
     assert (await again.run("pwd")).output == "/mnt/user-data/outputs\n"
+    assert (await again.run("pwd", agent="child")).output == f"{WORK}\n"
     assert (await again.run(f"cat {WORK}/f")).output == "kept"
 
 
