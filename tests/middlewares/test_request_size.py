@@ -53,20 +53,21 @@ def test_schemas_and_system_text_count() -> None:
 def test_the_providers_number_counts_with_what_came_after() -> None:
     sizes, text = Sizes(), user("x" * 3000, id="u")
     more = user("y" * 300, id="v")
-    assert counted([text, reply(700), more], 0, 0, sizes) == 700 + sizes.of([reply(700), more])
+    view = [text, reply(700), more]
+    assert counted(view, sizes.of(view), 0, sizes) == 700 + sizes.of([reply(700), more])
 
 
 def test_a_number_that_cannot_be_is_not_believed() -> None:
     sizes, text = Sizes(), user("x" * 3000, id="u")
     for told in (0, 3, 1_000_000):
         view = [text, reply(told, id=str(told))]
-        assert counted(view, 0, 0, sizes) == sizes.of(view)
+        assert counted(view, sizes.of(view), 0, sizes) == sizes.of(view)
 
 
 def test_a_number_from_before_the_compaction_does_not_count() -> None:
     sizes, text = Sizes(), user("x" * 3000, id="u")
     view = [text, reply(700), user("more", id="v")]
-    assert counted(view, 0, 2, sizes) == sizes.of(view)
+    assert counted(view, sizes.of(view), 2, sizes) == sizes.of(view)
 
 
 def test_room_is_left_for_the_answer() -> None:
@@ -75,3 +76,14 @@ def test_room_is_left_for_the_answer() -> None:
     assert room(spec(8_000)) == 6_000
     assert room(spec(8_000, 8_000)) == 6_000
     assert room(spec(None)) == room(None) == UNKNOWN_WINDOW - RESERVE
+
+
+def test_a_view_that_grows_is_counted_where_it_grew() -> None:
+    sizes, view = Sizes(), [user("x" * 300, id="u"), reply(9)]
+    assert sizes.grown(view) == estimate(view)
+    longer = [*view, user("more", id="v")]
+    assert sizes.grown(longer) == estimate(longer)
+    other = [user("y" * 900, id="w"), *view[1:], user("z", id="x")]
+    assert sizes.grown(other) == estimate(other)
+    assert sizes.grown([]) == 0
+    assert sizes.grown(view[:1]) == estimate(view[:1])

@@ -205,6 +205,12 @@ async def test_a_single_turn_larger_than_the_window() -> None:
     assert words(sent).count("Read it, never aloud.") == 1
     assert is_legal(sent)
     assert huge.text == "a" * 20_000 + "z" * 20_000
+    assert bench.catalog.model.requests == [], "nothing to sum up"
+    [told] = await bench.told()
+    assert told["tokens_after"] == estimate(sent)
+    again, _ = await bench.turn()
+    assert again == sent
+    assert len(await bench.told()) == 1
 
 
 async def test_calls_too_large_for_the_window_are_covered_with_their_results() -> None:

@@ -38,11 +38,10 @@ _ABOUT = (
 
 def command(message: AnyMessage) -> str | None:
     """The hint of a `/compact` request ("" without one), None for any other message."""
-    if not isinstance(message, HumanMessage) or not isinstance(message.content, str):
+    content: Any = message.content
+    if not isinstance(content, str) or "/compact" not in content[:40]:
         return None
-    if not message.content.lstrip().startswith("/compact") or not is_request(message):
-        return None
-    found = _COMMAND.match(message.content)
+    found = _COMMAND.match(content) if is_request(message) else None
     return None if found is None else found["hint"] or ""
 
 
@@ -209,16 +208,17 @@ def _asks(message: AnyMessage) -> bool:
 
 def without_commands(messages: list[AnyMessage]) -> list[AnyMessage]:
     """Without `/compact` and its answers, which are no part of the conversation."""
-    gone = {i for i, message in enumerate(messages) if _is_aside(messages, i, message)}
+    gone: set[int] = set()
+    for index, message in enumerate(messages):
+        if isinstance(message, AIMessage):
+            if COMPACTED in message.additional_kwargs:
+                gone |= {index - 1, index} if _asked(messages, index - 1) else {index}
+        elif isinstance(message, HumanMessage) and _asked(messages, index):
+            gone |= {index} if index < last_request(messages) else set()
     if not gone:
         return messages
     return [message for index, message in enumerate(messages) if index not in gone]
 
 
-def _is_aside(messages: list[AnyMessage], index: int, message: AnyMessage) -> bool:
-    if COMPACTED in message.additional_kwargs:
-        return True
-    if command(message) is None:
-        return False
-    answered = index + 1 < len(messages) and COMPACTED in messages[index + 1].additional_kwargs
-    return answered or index < last_request(messages)
+def _asked(messages: list[AnyMessage], index: int) -> bool:
+    return index >= 0 and command(messages[index]) is not None

@@ -36,6 +36,23 @@ class Sizes:
     tools: dict[str, int] = field(default_factory=dict[str, int])
     texts: dict[int, int] = field(default_factory=dict[int, int])
     limit: int | None = None
+    _last: tuple[str | None, int, str | None, int] | None = None
+
+    def grown(self, view: Sequence[AnyMessage]) -> int:
+        """Tokens of a view; what it has in common with the one before is not looked at again."""
+        done, total = 0, 0
+        if self._last is not None:
+            first, length, last, known = self._last
+            same = len(view) >= length and view[0].id == first and view[length - 1].id == last
+            done, total = (length, known) if same else (0, 0)
+        total += self.of(view[done:])
+        if view:
+            self._last = (view[0].id, len(view), view[-1].id, total)
+        return total
+
+    def renew(self) -> None:
+        """Messages are shown otherwise from now on."""
+        self._last = None
 
     def of(self, messages: Sequence[AnyMessage]) -> int:
         """Tokens of messages; each is counted once a run."""
@@ -88,12 +105,12 @@ def window_of(spec: ModelSpec | None) -> int:
     return (spec.context_window if spec is not None else None) or UNKNOWN_WINDOW
 
 
-def counted(view: Sequence[AnyMessage], fixed: int, first: int, sizes: Sizes) -> int:
+def counted(view: Sequence[AnyMessage], own: int, first: int, sizes: Sizes) -> int:
     """Tokens of a request: the provider's own last number plus what came after, else our count.
 
     Args:
         view: its messages.
-        fixed: tokens of system text and schemas.
+        own: our count of all of it.
         first: index from which replies came to requests that were built like this one.
         sizes: of the run.
     """
@@ -101,8 +118,9 @@ def counted(view: Sequence[AnyMessage], fixed: int, first: int, sizes: Sizes) ->
         message = view[index]
         usage = message.usage_metadata if isinstance(message, AIMessage) else None
         if usage and usage["input_tokens"]:
-            own = fixed + sizes.of(view[:index])
-            if LOWEST * own <= usage["input_tokens"] <= HIGHEST * own:
-                return usage["input_tokens"] + sizes.of(view[index:])
-            break
-    return fixed + sizes.of(view)
+            since = sizes.of(view[index:])
+            told = usage["input_tokens"]
+            return (
+                told + since if LOWEST * (own - since) <= told <= HIGHEST * (own - since) else own
+            )
+    return own

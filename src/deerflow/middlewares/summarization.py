@@ -142,10 +142,10 @@ class SummarizationMiddleware(Middleware):
         sizes, spec = _sizes(call), self._spec(call)
         view = view_of(call.messages, state)
         limit = self._limit(spec, sizes)
-        fixed = sizes.of_system(call.system)
-        if whole or sizes.of(view.messages) * 4 >= limit:
+        fixed, own = sizes.of_system(call.system), sizes.grown(view.messages)
+        if whole or own * 4 >= limit:
             fixed += sizes.of_tools(call.tools)
-        tokens = counted(view.messages, fixed, view.seen, sizes)
+        tokens = counted(view.messages, fixed + own, view.seen, sizes)
         return _Request(view, fixed, tokens, limit, window_of(spec))
 
     def _limit(self, spec: ModelSpec | None, sizes: Sizes) -> int:
@@ -233,6 +233,7 @@ class SummarizationMiddleware(Middleware):
             seen=messages[-1].id or "",
             cut=limit,
         )
+        _sizes(call).renew()
         made = self._measured(call, fresh, whole=True)
         told.append(
             {
