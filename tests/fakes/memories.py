@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import random
 import socket
 import uuid
-from collections.abc import AsyncGenerator, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from multiprocessing.context import ForkServerContext
-from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 from sqlalchemy import text
@@ -114,23 +114,53 @@ def taking(fact: Fact) -> Mutate:
     return mutate
 
 
-def start_writers(
-    context: ForkServerContext, kind: str, folder: Path, names: Sequence[str], count: int
-) -> Iterator[tuple[BaseProcess, Connection]]:
-    """Start a process per name; gives each with the end of the pipe that it reports to."""
-    for name in names:
-        receiver, sender = context.Pipe(duplex=False)
-        process = context.Process(target=write_facts, args=(kind, folder, name, count, sender))
-        process.start()
+class Writer:
+    """A process that writes facts, and all that it has reported so far."""
+
+    def __init__(
+        self, context: ForkServerContext, kind: str, folder: Path, name: str, count: int
+    ) -> None:
+        self.name = name
+        self.reported: list[str] = []
+        self.pipe, sender = context.Pipe(duplex=False)
+        self.process = context.Process(target=write_facts, args=(kind, folder, name, count, sender))
+        self.process.start()
         sender.close()
-        yield process, receiver
+
+    def take(self) -> bool:
+        """Read one report; False when there are no more."""
+        try:
+            self.reported.append(self.pipe.recv())
+        except EOFError:
+            return False
+        return True
+
+    def finish(self) -> int | None:
+        """Read everything until the process has ended; its exit code."""
+        while self.take():
+            pass
+        self.process.join()
+        return self.process.exitcode
 
 
-def reported(pipe: Connection) -> set[str]:
-    """All that a process reported until it ended."""
-    found: set[str] = set()
-    try:
-        while True:
-            found.add(pipe.recv())
-    except EOFError:
-        return found
+def storm(start: Callable[[str], Writer], *, kills: int, between: int) -> list[Writer]:
+    """Four writers at a time; after every `between` reports one of them is killed and replaced."""
+    dice = random.Random(kills)
+    living = [start(f"w{number}") for number in range(4)]
+    everyone, reports = list(living), 0
+    while len(everyone) < kills + 4:
+        for pipe in wait([writer.pipe for writer in living]):
+            writer = next(each for each in living if each.pipe is pipe)
+            assert writer.take(), f"{writer.name} ended by itself"
+            reports += 1
+        if reports >= between:
+            victim = living.pop(dice.randrange(4))
+            victim.process.kill()
+            victim.finish()
+            living.append(start(f"w{len(everyone)}"))
+            everyone.append(living[-1])
+            reports = 0
+    for writer in living:
+        writer.process.kill()
+        writer.finish()
+    return everyone

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 
 import pytest
@@ -22,7 +21,7 @@ from deerflow.memory.protocol import (
     Source,
     Summary,
 )
-from fakes.memories import KINDS, SHARED, adding, opened, reported, skip_reason, start_writers
+from fakes.memories import KINDS, adding, opened, skip_reason
 
 TEA = Fact("f1", "Likes tea", "preference", 0.9, Source("t1", "m1"), 1_700_000_000.25, 1.7e9)
 WIDE = Fact(
@@ -254,22 +253,6 @@ async def test_tasks_of_one_process_lose_nothing(storage: MemoryStorage) -> None
     document = await storage.load("ann")
     assert {f.content for f in document.facts} == {f"{n} says {i}" for n in names for i in range(5)}
     assert document.revision == 40
-
-
-@pytest.mark.parametrize("kind", SHARED)
-async def test_processes_lose_and_double_nothing(
-    kind: str, tmp_path: Path, processes: ForkServerContext
-) -> None:
-    if reason := skip_reason(kind):
-        pytest.skip(reason)
-    names = ("p1", "p2", "p3")
-    async with opened(kind, tmp_path) as storage:
-        for process, pipe in list(start_writers(processes, kind, tmp_path, names, 10)):
-            await asyncio.to_thread(reported, pipe)
-            await asyncio.to_thread(process.join)
-            assert process.exitcode == 0
-        facts = [fact.id for fact in (await storage.load("ann")).facts]
-    assert sorted(facts) == sorted(f"{name}-{n}" for name in names for n in range(10))
 
 
 words = st.text(min_size=1, max_size=40).filter(lambda t: t.strip() and t.isprintable())
