@@ -133,20 +133,26 @@ async def batch_harness(outside: Outside, **sections: Any) -> AsyncGenerator[Har
         yield harness
 
 
-async def begin(home: str, die_at: int, sandbox: str) -> None:
-    """Run the task until the process dies."""
+async def work(home: str, die_at: int, resume: bool) -> None:
+    """Run the task, or go on with it, until the process dies."""
     outside = Outside(Path(home), die_at)
-    async with batch_harness(outside, sandbox={"use": sandbox}) as harness:
-        request = RunRequest(task=TASK, thread_id=THREAD, uploads=(outside.home / "items.jsonl",))
-        await (await harness.runs.start(request)).result()
+    async with batch_harness(outside, sandbox={"use": "local"}) as harness:
+        await (await harness.runs.start(request(outside.home, resume=resume))).result()
 
 
-async def dies(home: Path, die_at: int, sandbox: str = "local") -> bool:
-    """Run the task in a process of its own; whether it died of SIGKILL."""
+def request(home: Path, *, resume: bool) -> RunRequest:
+    """What the process is asked."""
+    if resume:
+        return RunRequest(thread_id=THREAD, resume=True)
+    return RunRequest(task=TASK, thread_id=THREAD, uploads=(home / "items.jsonl",))
+
+
+async def dies(home: Path, die_at: int, *, resume: bool = False) -> bool:
+    """Work in a process of its own; whether it died of SIGKILL."""
     folders = [str(Path(package.__path__[0]).parent) for package in (fakes, deerflow)]
     code = (
-        f"import sys, asyncio; sys.path[:0] = {folders}; from {__name__} import begin; "
-        f"asyncio.run(begin({str(home)!r}, {die_at}, {sandbox!r}))"
+        f"import sys, asyncio; sys.path[:0] = {folders}; from {__name__} import work; "
+        f"asyncio.run(work({str(home)!r}, {die_at}, {resume}))"
     )
     process = await asyncio.create_subprocess_exec(sys.executable, "-c", code)
     return await process.wait() == -signal.SIGKILL

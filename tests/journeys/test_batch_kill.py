@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 import sqlite3
 from collections import Counter
 from pathlib import Path
 from typing import Any, Protocol
 
-from deerflow.runtime.request import RunRequest, RunResult
+import pytest
+
+from deerflow.runtime.request import RunResult
 from deerflow.wiring import Harness
-from fakes.batches import THREAD, Outside, batch_harness, dies
+from fakes.batches import THREAD, Outside, batch_harness, dies, request
 
 CONCURRENCY = 4
 
@@ -22,16 +25,12 @@ class Scale(Protocol):
 async def test_a_batch_killed_in_the_middle_is_continued(tmp_path: Path, scale: Scale) -> None:
     total, die_at = scale(60, 500), scale(25, 200)
     names = [f"n{number}" for number in range(total)]
-    lines = "".join(json.dumps({"name": name}) + "\n" for name in names)
-    (tmp_path / "items.jsonl").write_text(lines, encoding="utf-8")
-
+    _write_items(tmp_path, names)
     assert await dies(tmp_path, die_at)
     outside = Outside(tmp_path)
     marked_before = len(outside.read("marks"))
     async with batch_harness(outside, sandbox={"use": "local"}) as harness:
-        result = await (
-            await harness.runs.start(RunRequest(thread_id=THREAD, resume=True))
-        ).result()
+        result = await (await harness.runs.start(request(tmp_path, resume=True))).result()
         assert (result.status, result.text) == ("success", "All items are done.")
         attempts = await _attempts(harness)
         progress = await _progress(harness)
@@ -59,6 +58,29 @@ async def test_a_batch_killed_in_the_middle_is_continued(tmp_path: Path, scale: 
         f"again, {total - len(marks)} effects of unknown outcome, "
         f"{_rows(tmp_path, 'checkpoints')} checkpoints, {_rows(tmp_path, 'run_events')} events"
     )
+
+
+@pytest.mark.soak
+async def test_many_kills_repeat_no_effect_and_lose_no_item(tmp_path: Path) -> None:
+    names = [f"n{number}" for number in range(60)]
+    _write_items(tmp_path, names)
+    dice = random.Random(3)
+    assert await dies(tmp_path, 1)
+    kills = 1
+    while await dies(tmp_path, dice.randint(5, 9), resume=True):
+        kills += 1
+    outside = Outside(tmp_path)
+    marks = Counter(line["place"] for line in outside.read("marks"))
+    assert set(marks.values()) == {1}
+    assert len(set(names) - set(marks)) <= kills * CONCURRENCY
+    _check_results(tmp_path, names)
+    assert kills >= 5
+    print(f"{kills} kills, {len(names) - len(marks)} effects of unknown outcome")
+
+
+def _write_items(home: Path, names: list[str]) -> None:
+    lines = "".join(json.dumps({"name": name}) + "\n" for name in names)
+    (home / "items.jsonl").write_text(lines, encoding="utf-8")
 
 
 def _check_results(home: Path, names: list[str]) -> None:
