@@ -92,6 +92,7 @@ PARTS: list[tuple[str, str, list[str]]] = [
     ("sandbox", "sandbox_start.py", ["5", "20"]),
     ("storage", "storage_growth.py", ["10 turns of TOOLS 1"]),
     ("batch", "task_batch.py", ["1"]),
+    ("memory", "memory.py", ["120"]),
 ]
 """Name, script, arguments of its short form."""
 
@@ -150,7 +151,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-n", type=int, default=15, help="runs per measure")
     parser.add_argument("--smoke", action="store_true", help="one short round: does it run")
-    parser.add_argument("--only", choices=["harness", "sandbox", "storage", "batch"])
+    parser.add_argument("--only", choices=["harness", "sandbox", "storage", "batch", "memory"])
     parser.add_argument("--peers", type=Path, default=HERE.parent.parent / "shared" / "bench")
     options = parser.parse_args()
     rounds, n = (1, 2) if options.smoke else (options.rounds, options.n)

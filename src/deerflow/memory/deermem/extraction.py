@@ -155,7 +155,8 @@ def _category(raw: Any) -> Category:
     for known in CATEGORIES:
         if name in (known, f"{known}s"):
             return known
-    _left_out("category", "unknown", raw)
+    if raw is not None:
+        _left_out("category", "unknown", raw)
     return "context"
 
 
