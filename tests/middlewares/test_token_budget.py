@@ -455,3 +455,35 @@ async def test_a_run_ends_with_the_outcome_and_the_closing_answer(tmp_path: Path
     assert ended.text.startswith("I counted to 3.")
     assert ended.usage["total"]["total"] == ended.outcome.detail["used"]
     assert again.error is not None and again.error["code"] == "script_exhausted"
+
+
+async def test_asking_again_within_a_turn_is_within_the_budget_too(tmp_path: Path) -> None:
+    """An empty answer would be asked for once more, a cut one continued: not without room."""
+    heavy = {"input": 17_000, "output": 1_000}
+    empty = [{"text": "", "usage": heavy}]
+    cut = [{"text": "The first half", "finish_reason": "length", "usage": heavy}]
+    budget = {"enabled": True, "max_tokens": 20_000}
+    async with scripted_harness(empty, tmp_path / "a", token_budget=budget) as harness:
+        ended = await finish(harness, task="Say something")
+    assert ended.outcome is not None
+    assert ended.outcome.detail == {
+        "rule": "token_budget.max_tokens", "used": 18_000, "limit": 20_000
+    }  # fmt: skip
+    async with scripted_harness(cut, tmp_path / "b", token_budget=budget) as harness:
+        halved = await finish(harness, task="Say something long")
+    assert halved.outcome is not None and halved.outcome.kind == "answered"
+    assert halved.text.startswith("The first half")
+    assert "cut" in halved.text
+
+
+async def test_a_day_that_is_used_up_is_told_to_its_user_alone(tmp_path: Path) -> None:
+    script = [{"text": "Hello."}]
+    async with scripted_harness(script, tmp_path, token_budget={"user_day": 50_000}) as harness:
+        await harness.storage.spending.add("local", today(), 50_000, {})
+        ended = await finish(harness, task="Hello?")
+        other = await finish(harness, task="Hello?", user_id="ben")
+    assert ended.outcome is not None
+    assert ended.outcome.detail["rule"] == "token_budget.user_day"
+    assert "today" in ended.text
+    assert ended.usage["total"]["calls"] == 0
+    assert other.text == "Hello."
