@@ -175,6 +175,27 @@ async def test_compact_on_request(tmp_path: Path) -> None:
     assert "Answer 0." not in seen
 
 
+async def test_the_command_is_no_task_no_memory_and_no_step_towards_a_goal(tmp_path: Path) -> None:
+    script = [{"text": "Deer like grass. " * 20}, {"text": "More."}, {"text": "MORE"}]
+    made = config([*script, {"error": "script"}]).model_copy(
+        update={"memory": AppConfig.model_validate({"memory": {"enabled": True}}).memory}
+    )
+    async with open_harness(loaded(made, tmp_path), {}) as harness:
+        await ask(harness, "One?")
+        await ask(harness, "Two?")
+        thread = await harness.storage.threads.get("local", "t")
+        assert thread is not None
+        before = len(await harness.storage.events.read(thread.thread_key))
+        request = RunRequest(task="/compact keep what is for report.md", thread_id="t", goal="Win")
+        done = await (await harness.runs.start(request)).result()
+        log = (await harness.storage.events.read(thread.thread_key))[before:]
+        assert scripted(harness).remaining == 2, "no judge and no further turn"
+    assert done.outcome is not None
+    assert done.outcome.kind == "answered"
+    assert done.text.startswith("Compacted: 2 messages")
+    assert "memory_queued" not in [event.type for event in log]
+
+
 async def test_compact_is_stored_and_found_by_the_next_process(tmp_path: Path) -> None:
     script = [{"text": f"Answer {n}. " + "Deer like grass. " * 20} for n in range(6)]
     made = config(script, database="sqlite")

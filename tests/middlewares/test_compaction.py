@@ -12,7 +12,6 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 
 from deerflow.agent.state import CompactionState
 from deerflow.middlewares.compaction import (
-    COMPACTED,
     CUTS,
     KEEP,
     best_cut,
@@ -23,7 +22,7 @@ from deerflow.middlewares.compaction import (
     view_of,
 )
 from deerflow.middlewares.dangling_tool_call import is_legal
-from deerflow.middlewares.requests import last_request
+from deerflow.middlewares.requests import COMPACTED, last_request
 from deerflow.middlewares.tool_output_budget import SPILL
 from fakes.rows import calls, result, user
 

@@ -13,10 +13,11 @@ from deerflow.agent.hooks import Middleware, ModelCall, ModelReply
 from deerflow.agent.state import apply_update
 from deerflow.config.schema import LoopDetectionConfig, SummarizationConfig
 from deerflow.errors import ContextOverflowError, NotFoundError
-from deerflow.middlewares.compaction import COMPACTED, KEEP
+from deerflow.middlewares.compaction import KEEP
 from deerflow.middlewares.dangling_tool_call import is_legal
 from deerflow.middlewares.loop_detection import LoopDetectionMiddleware
 from deerflow.middlewares.request_size import UNKNOWN_WINDOW, room
+from deerflow.middlewares.requests import COMPACTED
 from deerflow.middlewares.summarization import SummarizationMiddleware
 from deerflow.middlewares.tool_output_budget import SPILL
 from deerflow.models.protocol import ModelSpec

@@ -5,7 +5,6 @@ The stored messages are only read here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,21 +14,18 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolMes
 from deerflow.agent.deliverables import REMINDER
 from deerflow.agent.state import CompactionState
 from deerflow.middlewares.delimiters import SUMMARY_TAG, block
-from deerflow.middlewares.requests import is_request, last_request
+from deerflow.middlewares.requests import COMPACTED, compact_hint, is_request, last_request
 from deerflow.middlewares.tool_output_budget import SPILL
 
 KEEP = "deerflow_keep"
 """additional_kwargs of a message that is sent word for word whatever is compacted (True). For a
 result or a call that means the call with all its results."""
-COMPACTED = "deerflow_compacted"
-"""additional_kwargs of our answer to `/compact`."""
 QUESTION_TOOL = "ask_clarification"
 
 CUTS = (2_000, 600)
 """Characters that stay of a long result when one turn alone fills the window, and at the last."""
 
 _FRAME = "compaction-"
-_COMMAND = re.compile(r"\s*/compact(?:\s+(?P<hint>\S.*?))?\s*\Z", re.DOTALL)
 _ABOUT = (
     "The earlier part of this conversation was compacted. What follows was written down from it; "
     "it is a record, not a request. Requests in it have been dealt with unless it says otherwise."
@@ -39,10 +35,7 @@ _ABOUT = (
 def command(message: AnyMessage) -> str | None:
     """The hint of a `/compact` request ("" without one), None for any other message."""
     content: Any = message.content
-    if not isinstance(content, str) or "/compact" not in content[:40]:
-        return None
-    found = _COMMAND.match(content) if is_request(message) else None
-    return None if found is None else found["hint"] or ""
+    return compact_hint(content) if isinstance(content, str) and is_request(message) else None
 
 
 @dataclass(frozen=True, slots=True)

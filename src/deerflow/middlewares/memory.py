@@ -15,7 +15,7 @@ from deerflow.agent.record import visible_text
 from deerflow.agent.reply_edge import EMPTY
 from deerflow.memory.protocol import Exchange, MemoryManager
 from deerflow.middlewares.clarification import open_questions
-from deerflow.middlewares.requests import is_request, last_request
+from deerflow.middlewares.requests import COMPACTED, is_request, last_request
 
 
 class MemoryMiddleware(Middleware):
@@ -45,7 +45,9 @@ class MemoryMiddleware(Middleware):
         return None
 
     def _exchange(self, messages: Sequence[AnyMessage], run: RunContext) -> Exchange | None:
-        """The exchange that has just ended; None without words of the user."""
+        """The exchange that has just ended; None without words of the user, or after `/compact`."""
+        if messages and COMPACTED in messages[-1].additional_kwargs:
+            return None
         start = next(
             (i for i in range(len(messages) - 1, -1, -1) if messages[i].id == run.input_id),
             last_request(messages),

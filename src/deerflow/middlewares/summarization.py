@@ -20,7 +20,6 @@ from deerflow.config.agents import ContextSizeConfig
 from deerflow.config.schema import SummarizationConfig
 from deerflow.errors import ContextOverflowError, NotFoundError
 from deerflow.middlewares.compaction import (
-    COMPACTED,
     View,
     best_cut,
     command,
@@ -35,7 +34,7 @@ from deerflow.middlewares.llm_error_handling import LLMErrorHandlingMiddleware
 from deerflow.middlewares.loop_detection import forget_reads
 from deerflow.middlewares.past import facts, stored
 from deerflow.middlewares.request_size import SHARE, Sizes, counted, room, window_of
-from deerflow.middlewares.requests import is_request, last_request
+from deerflow.middlewares.requests import COMPACTED, is_request, last_request
 from deerflow.middlewares.side_calls import spec_for
 from deerflow.middlewares.summary import Summariser, Task, longest
 from deerflow.models.protocol import Catalog, ModelSpec

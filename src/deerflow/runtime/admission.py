@@ -18,6 +18,7 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.deliverables import OUTPUTS, requested_files
 from deerflow.config.schema import AppConfig
 from deerflow.errors import NotFoundError, UsageError
+from deerflow.middlewares.requests import compact_hint
 from deerflow.middlewares.side_calls import recount_side_calls
 from deerflow.middlewares.spending import open_account
 from deerflow.models.protocol import Catalog
@@ -363,7 +364,7 @@ def _input(context: RunContext, task: str, goal: SessionGoal | None = None) -> d
 
 async def _asked_for(request: RunRequest, folders: ThreadFolders) -> tuple[str, ...]:
     """Files that the task asks for; what the thread has already is a source."""
-    if not requested_files(request.task):
+    if compact_hint(request.task) is not None or not requested_files(request.task):
         return ()
     existing = await asyncio.to_thread(_names_in, folders)
     existing.update(path.name for path in request.uploads)

@@ -18,6 +18,7 @@ from deerflow.agent.record import shown, visible_text
 from deerflow.agent.state import GoalState
 from deerflow.errors import LimitError, ModelError
 from deerflow.middlewares.delimiters import REMINDER_TAG, UNTRUSTED_TAG, block
+from deerflow.middlewares.requests import COMPACTED
 from deerflow.middlewares.side_calls import side_call, spec_for
 from deerflow.models.protocol import Catalog
 from deerflow.models.thinktags import split_think
@@ -91,8 +92,8 @@ class Pursuit:
         if goal is None or goal["status"] != "active":
             return None
         messages = last_turn(values.get("messages", ()), self._run.input_id)
-        if messages and messages[-1].id == _answer_id(self._run):
-            return None  # the run only set the goal
+        if messages and _is_aside(messages[-1], self._run):
+            return None
         if outcome_of(messages, self._run.folders.outputs, ()).kind in (
             "waiting_for_human", "limit_reached",
         ):  # fmt: skip
@@ -235,6 +236,11 @@ async def answer_command(
     run.emit("message", {"message": shown(answer)})
     await write_state(graph, config, {"messages": [*given["messages"], answer], "goal": goal})
     return True
+
+
+def _is_aside(message: AnyMessage, run: RunContext) -> bool:
+    """Whether the run only set the goal, or only compacted the conversation."""
+    return message.id == _answer_id(run) or COMPACTED in message.additional_kwargs
 
 
 def _answer_id(run: RunContext) -> str:
