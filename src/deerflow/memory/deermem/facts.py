@@ -178,7 +178,8 @@ def sealed(former: MemoryDocument, new: MemoryDocument, now: float) -> MemoryDoc
         UsageError: see `checked_content`, `checked_category`, `checked_confidence`.
         ValueError: two facts have one id, an unknown summary, a time or duration that is none.
     """
-    facts = tuple(_sound(fact) for fact in new.facts)
+    sound = {fact.id: fact for fact in former.facts}
+    facts = tuple(f if sound.get(f.id) == f else _sound(f) for f in new.facts)
     if len({fact.id for fact in facts}) < len(facts):
         raise ValueError("two facts have the same id")
     past = [fact.id for fact in facts if fact.superseded_by]

@@ -308,6 +308,11 @@ class SqlMemoryStorage:
                 return
             if self._file is not None:
                 await asyncio.to_thread(self._file.parent.mkdir, parents=True, exist_ok=True)
+            async with self._connected(write=False) as connection:
+                there = await connection.run_sync(self._tables.exist)
+            if there:  # so that a reader needs no lock
+                self._ready = True
+                return
             async with self._connected(write=True) as connection:
                 if not self._lite:
                     await connection.execute(text(f"SELECT pg_advisory_xact_lock({SETUP_LOCK})"))

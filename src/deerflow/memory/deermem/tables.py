@@ -19,6 +19,7 @@ from sqlalchemy import (
     Text,
     UniqueConstraint,
     func,
+    inspect,
     literal,
     literal_column,
     select,
@@ -93,6 +94,10 @@ class Tables:
             Column("owner", Text),
             Column("words", Text),
         )
+
+    def exist(self, connection: Connection) -> bool:
+        """Whether they have been made; all of them are, in one transaction."""
+        return inspect(connection).has_table(self.users.name, schema=self.data.schema)
 
     def make(self, connection: Connection, schema: str) -> None:
         """Make what is missing."""

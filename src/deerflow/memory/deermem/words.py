@@ -31,11 +31,14 @@ MAX_QUERY_CHARS, MAX_QUERY_WORDS = 20_000, 200
 
 def clean(text: str) -> str:
     """One line that every storage can hold: white space joined, no control or broken character."""
+    if text.isprintable():  # neither control nor broken characters
+        return " ".join(text.split())
     sound = text.encode("utf-8", "replace").decode()
     spaced = (" " if unicodedata.category(c) in ("Cc", "Zl", "Zp") else c for c in sound)
     return " ".join("".join(spaced).split())
 
 
+@lru_cache(maxsize=4096)
 def normalised(content: str) -> str:
     """What two facts that say the same have in common.
 
