@@ -22,7 +22,7 @@ from deerflow.storage.protocol import QueuedExchange, Storage
 from deerflow.storage.sql.storage import SqliteStorage
 
 PAUSE = 0.002
-"""Seconds between two looks of a process that has nothing to do."""
+"""Seconds between two looks of an idle process, and the mean of a piece of work."""
 
 
 class Ledger:
@@ -52,16 +52,18 @@ def work_on_batch(path: Path, ledger: Path, pipe: Connection) -> None:
 
 
 async def _work_on_batch(storage: Storage, ledger: Ledger, pipe: Connection) -> None:
+    dice = random.Random(os.getpid())
     while (await storage.batches.counts("b1")).keys() != {"done"}:
+        if dice.random() < 0.3:
+            await storage.batches.reopen("b1")
         items = await storage.batches.claim("b1", 2)
         for item in items:
             ledger.write(does=item.index, attempts=item.attempts)
             pipe.send(item.index)
-            await asyncio.sleep(0)
+            await asyncio.sleep(dice.uniform(0, 2 * PAUSE))
             storage.batches.settle("b1", item.index, "done", str(2 * int(item.item)))
         if not items:
             await asyncio.sleep(PAUSE)
-            await storage.batches.reopen("b1")
     await storage.close()
 
 
@@ -92,7 +94,7 @@ async def _work_on_queue(storage: Storage, ledger: Ledger, pipe: Connection) -> 
         ids, user = [entry.entry_id for entry in found], found[0].user_id
         ledger.write(takes=ids, user=user)
         pipe.send(len(ids))
-        await asyncio.sleep(0)
+        await asyncio.sleep(dice.uniform(0, 2 * PAUSE))
         ledger.write(leaves=ids, user=user)
         if dice.random() < 0.2:
             await queue.release(ids, due_at=0.0)

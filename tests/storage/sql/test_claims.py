@@ -72,16 +72,31 @@ def statements() -> list[Any]:
     return found
 
 
-@pytest.mark.parametrize("sql", statements())
-async def test_statements_use_an_index(opened: Any, sql: str) -> None:
-    storage: SqliteStorage = opened()
+async def plan(storage: SqliteStorage, sql: str) -> list[str]:
+    """How SQLite runs a statement."""
 
-    def plan(connection: Any) -> list[str]:
+    def query(connection: Any) -> list[str]:
         rows = connection.execute(f"EXPLAIN QUERY PLAN {sql}", (1,) * sql.count("?"))
         return [row[3] for row in rows.fetchall()]
 
-    steps = await storage._readers.read(plan)
+    return await storage._readers.read(query)
+
+
+@pytest.mark.parametrize("sql", statements())
+async def test_statements_use_an_index(opened: Any, sql: str) -> None:
+    storage: SqliteStorage = opened()
+    steps = await plan(storage, sql)
     await storage.close()
 
     assert any("USING" in step for step in steps)
     assert not [step for step in steps if step.startswith("SCAN")]
+
+
+async def test_a_claim_reads_no_more_items_than_it_takes(opened: Any) -> None:
+    storage: SqliteStorage = opened()
+    steps = await plan(storage, batches._CLAIM)
+    await storage.close()
+
+    wanted = "USING COVERING INDEX ix_batch_items_claim (batch=? AND status=?)"
+    assert any(wanted in step for step in steps)
+    assert not [step for step in steps if "TEMP B-TREE" in step]
