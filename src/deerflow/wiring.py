@@ -175,7 +175,10 @@ def lead_parts(
         config=config,
         catalog=ModelCatalog(models, environ=environ, home=loaded.home, given=given.models),
         resilience=resilience,
-        tools=[*get_available_tools(config.tools, limits=limits), *given.tools],
+        tools=[
+            *get_available_tools(config.tools, limits=limits, deferred=config.tool_search.enabled),
+            *given.tools,
+        ],
         child_tools=given.child_tools,
         profile=given.profile,
         subagents=given.subagents,

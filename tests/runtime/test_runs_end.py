@@ -29,6 +29,7 @@ async def test_a_stop_that_comes_while_the_end_is_written_changes_nothing(tmp_pa
             agent=harness.agents,
             folders=thread_folders(harness.loaded),
             usage=usage,
+            profile=harness.agents.profile,
         )
         handles.append(await Runs(parts).start(RunRequest(task="What is 2 + 2?")))
         result = await handles[0].result()

@@ -114,6 +114,18 @@ async def test_configured_tools_follow_in_order() -> None:
     assert len(get_available_tools(config, groups=("math",))) == 15
 
 
+def test_only_configured_tools_are_hidden_until_searched() -> None:
+    config = (entry("increment", f"{HERE}:plain"),)
+    hidden = get_available_tools(config, deferred=True)
+    assert [tool.name for tool in hidden if marks(tool).get("deferred")] == ["increment"]
+    assert not any(marks(tool).get("deferred") for tool in get_available_tools(config))
+    assert plain.metadata is None, "the tool itself stays as it is"
+
+
+def marks(tool: BaseTool) -> dict[str, Any]:
+    return dict((tool.metadata or {}).get("deerflow", {}))
+
+
 def test_every_bad_entry_is_named_at_once() -> None:
     config = (
         entry("bash", f"{HERE}:plain"),

@@ -13,6 +13,7 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
 from deerflow.config.schema import ToolSearchConfig
 from deerflow.middlewares.delimiters import one_line
+from deerflow.tools.protocol import ToolMarks
 from deerflow.tools.schema import Runtime, answer, make_tool
 
 TOOL = "tool_search"
@@ -74,7 +75,8 @@ def is_deferred(tool: BaseTool | dict[str, Any]) -> bool:
     """Whether a tool is marked to be hidden."""
     if not isinstance(tool, BaseTool):
         return False
-    return bool(((tool.metadata or {}).get("deerflow") or {}).get("deferred"))
+    marks = cast("ToolMarks", (tool.metadata or {}).get("deerflow") or {})
+    return marks.get("deferred", False)
 
 
 def name_of(tool: BaseTool | dict[str, Any]) -> str:

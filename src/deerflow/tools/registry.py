@@ -47,6 +47,7 @@ def get_available_tools(
     groups: Collection[str] | None = None,
     limits: ToolLimits | None = None,
     vision: bool = True,
+    deferred: bool = False,
 ) -> list[BaseTool]:
     """Built-in tools, then the configured ones in the order of the file.
 
@@ -56,6 +57,7 @@ def get_available_tools(
         groups: groups that the agent may use, None for all; entries without a group are always in.
         limits: how much built-in tools show at once.
         vision: whether the model takes images.
+        deferred: whether configured tools are hidden until `tool_search` finds them.
 
     Raises:
         ConfigError: names each entry that cannot be loaded or whose name is taken.
@@ -74,7 +76,8 @@ def get_available_tools(
             problems.append(f"{where}: the name is taken; give the tool another name")
             continue
         try:
-            tools[entry.name] = _load(entry)
+            tool = _load(entry)
+            tools[entry.name] = _hidden(tool) if deferred else tool
         except (ImportError, AttributeError, TypeError, ValueError, SyntaxError) as error:
             problems.append(f"{where}: use: {entry.use}: {error}")
     if problems:
@@ -88,6 +91,12 @@ def _unknown_builtin(where: str, name: str, builtin: Collection[str]) -> list[st
     near = difflib.get_close_matches(name, builtin, n=1)
     hint = f"did you mean {near[0]}?" if near else f"there are: {', '.join(sorted(builtin))}"
     return [f"{where}: no built-in tool is called {name!r}; {hint}"]
+
+
+def _hidden(tool: BaseTool) -> BaseTool:
+    metadata = tool.metadata or {}
+    marks = {**metadata.get("deerflow", {}), "deferred": True}
+    return tool.model_copy(update={"metadata": {**metadata, "deerflow": marks}})
 
 
 def _load(entry: ToolConfig) -> BaseTool:
