@@ -487,3 +487,22 @@ async def test_a_day_that_is_used_up_is_told_to_its_user_alone(tmp_path: Path) -
     assert "today" in ended.text
     assert ended.usage["total"]["calls"] == 0
     assert other.text == "Hello."
+
+
+async def test_a_stop_and_a_resume_charge_the_day_once(tmp_path: Path) -> None:
+    slow = {"text": "word " * 50, "gap_ms": 50}
+    end = {"text": "Done.", "usage": {"input": 100, "output": 10}}
+    budget = {"user_day": 1_000_000, "run": 500_000}
+    async with scripted_harness(
+        [calculates(1, 8_000), slow, end], tmp_path, token_budget=budget
+    ) as harness:
+        handle = await harness.runs.start(RunRequest(task="Count", thread_id="t"))
+        async for delta in handle.deltas():
+            if delta.text.startswith("word"):
+                break
+        handle.cancel()
+        assert (await handle.result()).status == "cancelled"
+        result = await finish(harness, thread_id="t", resume=True)
+        spent = await harness.storage.spending.of("local", today())
+    assert result.text == "Done."
+    assert result.usage["total"]["total"] == spent.tokens == 8_130

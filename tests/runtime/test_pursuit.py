@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from deerflow import events as events_module
 from deerflow.errors import UsageError
 from deerflow.events import Event
 from deerflow.runtime.goals import SessionGoal
@@ -83,6 +85,10 @@ async def test_the_same_run_goes_on_until_the_goal_is_reached(tmp_path: Path) ->
     assert result.usage["by_caller"]["goal"]["calls"] == 2
     assert result.usage["total"]["total"] == 4 * 110
     assert [e.payload["caller"] for e in events if e.type == "usage"] == ["goal", "goal"]
+    documented = "{objective, status, continuation_count, max_continuations, reason, run_id}"
+    fields = {e.type: ", ".join(e.payload) for e in events if e.type in ("goal", "usage")}
+    assert fields == {"goal": documented.strip("{}"), "usage": "caller, model, usage"}
+    assert documented in inspect.getsource(events_module)
 
 
 async def key(harness: Harness) -> str:

@@ -86,10 +86,10 @@ class TokenBudgetMiddleware(Middleware):
             return await next_(call)
         await account.ready(call.run)
         if call.run.resumed and TokenBudgetMiddleware not in call.run.scratch:
-            call.run.scratch[TokenBudgetMiddleware] = True  # only the first turn may be recorded
             for sent, closing in _variants(call):
                 if await _is_recorded(sent):
                     return await self._replay(sent, next_, account, closing=closing)
+            call.run.scratch[TokenBudgetMiddleware] = True  # from here on nothing is recorded
         return await self._ask(call, next_, account)
 
     async def _ask(self, call: ModelCall, next_: ModelNext, account: Account) -> ModelReply:
