@@ -39,7 +39,7 @@ class TokenBudgetConfig(Section):
         default=None, description="Money per user and day, in `currency`."
     )
     currency: str | None = Field(
-        default=None, description="Currency of money_day, as in models[].pricing."
+        default=None, description="Currency of money_day, as in models[].pricing; null adds up all."
     )
 
     @model_validator(mode="before")
