@@ -11,6 +11,7 @@ import pytest
 from deerflow.config.load import load_config
 from deerflow.config.schema import SubagentsConfig
 from deerflow.errors import ConfigError
+from deerflow.middlewares.subagent_limit import at_once
 from deerflow.subagents.roster import Roster, SubagentSpec
 from fakes.children import family, model, played, says, task
 from fakes.harness import SCRIPTED, scripted_harness, scripted_of
@@ -84,9 +85,9 @@ def test_a_file_is_told_of_bounds_and_unknown_kinds(tmp_path: Path) -> None:
         "subagents:\n  max_concurrent: 9\n  agents: {painter: {max_turns: 2}}\n"
     )
     loaded = load_config(file, environ={}, cwd=tmp_path)
-    assert loaded.config.subagents.at_once == 4
+    assert at_once(loaded.config.subagents) == 4
     text = "\n".join(loaded.warnings)
-    assert "subagents.max_concurrent: 9 is taken as 4" in text
+    assert "subagents.max_concurrent: 9 is taken as the nearest of 2 to 4" in text
     assert "kinds: general-purpose, bash" in text
 
 

@@ -80,12 +80,6 @@ class SubagentsConfig(Section):
         default_factory=dict[str, CustomSubagentConfig], description="Own kinds of child by name."
     )
 
-    @property
-    def at_once(self) -> int:
-        """Children at once per run: `max_concurrent` in the bounds of AT_ONCE."""
-        low, high = AT_ONCE
-        return min(max(self.max_concurrent, low), high)
-
     @field_validator("max_turns", mode="before")
     @classmethod
     def _turns(cls, value: Any) -> Any:

@@ -31,11 +31,11 @@ def check(config: AppConfig, report: Report) -> None:
 
 def _children(config: AppConfig, report: Report) -> None:
     children = config.subagents
-    if children.at_once != children.max_concurrent:
+    low, high = AT_ONCE
+    if not low <= children.max_concurrent <= high:
         report.warn(
             ("subagents", "max_concurrent"),
-            f"{children.max_concurrent} is taken as {children.at_once}: "
-            f"a run has {AT_ONCE[0]} to {AT_ONCE[1]} children at once",
+            f"{children.max_concurrent} is taken as the nearest of {low} to {high}",
         )
     kinds = [*BUILT_IN_CHILDREN, *children.custom_agents]
     for name in children.agents:

@@ -13,6 +13,7 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware, ToolNext, ToolResult
 from deerflow.agent.journal import NOT_RUN
 from deerflow.agent.state import TaskState
+from deerflow.config.agents import AT_ONCE
 from deerflow.config.schema import SubagentsConfig
 from deerflow.middlewares.results import messages_of, refusal
 
@@ -90,7 +91,7 @@ class SubagentLimitMiddleware(Middleware):
     ) -> tuple[str, int, int, str] | None:
         """Rule, number of this call, limit and text of the limit that the call passes."""
         here = self._before(state, turn, call)
-        limit = self._config.at_once
+        limit = at_once(self._config)
         if here >= limit:
             return "max_concurrent", here + 1, limit, _PER_TURN.format(used=here + 1, limit=limit)
         calls = {each["id"] for each in turn.tool_calls}
@@ -113,6 +114,12 @@ class SubagentLimitMiddleware(Middleware):
             if other["name"] == TASK and other["id"] not in refused:
                 count += self._answers.repeated(state, turn, other) is None
         return count
+
+
+def at_once(config: SubagentsConfig) -> int:
+    """Children at once per run: `max_concurrent` within the bounds of AT_ONCE."""
+    low, high = AT_ONCE
+    return min(max(config.max_concurrent, low), high)
 
 
 def _turn_of(messages: Sequence[AnyMessage], call_id: str | None) -> AIMessage | None:

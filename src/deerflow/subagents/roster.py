@@ -47,11 +47,11 @@ class SubagentSpec:
 
 GENERAL = SubagentSpec(
     "general-purpose",
-    "Research, analysis and work on files that takes several steps.",
+    "Research, analysis, work on files of several steps.",
 )
 BASH = SubagentSpec(
     "bash",
-    "Running commands, scripts, builds and tests where only the outcome matters.",
+    "Commands, builds and tests where the outcome is all that matters.",
     tools=("bash", "python", "read_file", "write_file", "ls", "glob", "grep"),
 )
 BUILT_IN = (GENERAL, BASH)

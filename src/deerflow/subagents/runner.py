@@ -20,6 +20,7 @@ from deerflow.agent.record import visible_text
 from deerflow.agent.reply_edge import EMPTY
 from deerflow.config.schema import SubagentsConfig
 from deerflow.errors import DeerFlowError, ThreadGoneError
+from deerflow.middlewares.subagent_limit import at_once
 from deerflow.middlewares.token_usage import MODEL, recount, usage_of
 from deerflow.models.protocol import Catalog
 from deerflow.models.usage import UsageMeter
@@ -117,7 +118,7 @@ class SubagentExecutor:
             if bounded:
                 held = run.root.scratch
                 if SubagentExecutor not in held:
-                    held[SubagentExecutor] = asyncio.Semaphore(self._config.at_once)
+                    held[SubagentExecutor] = asyncio.Semaphore(at_once(self._config))
                 await stack.enter_async_context(held[SubagentExecutor])
             await stack.enter_async_context(self._of_user(run.user_id))
             await stack.enter_async_context(self._global)
