@@ -40,6 +40,7 @@ PLACES = {
     "starlette": ("deerflow.gateway",),
     "sqlalchemy": (
         "deerflow.storage",
+        "deerflow.memory.deermem.database",
         "deerflow.memory.deermem.sql",
         "deerflow.memory.deermem.tables",
     ),

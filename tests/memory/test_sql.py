@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.errors import StorageError
+from deerflow.memory.deermem import database
 from deerflow.memory.deermem import sql as module
 from deerflow.memory.deermem.sql import SqlMemoryStorage
 from deerflow.memory.protocol import Fact, MemoryDocument
@@ -122,7 +123,7 @@ async def test_a_file_that_is_cut(storage: SqlMemoryStorage, file: Path) -> None
 async def test_a_lock_of_another_program_is_waited_for_and_then_told(
     storage: SqlMemoryStorage, file: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "BUSY_SECONDS", 0.05)
+    monkeypatch.setattr(database, "BUSY_SECONDS", 0.05)
     monkeypatch.setattr(module, "ATTEMPTS", 2)
     await storage.update("ann", adding(TEA))
     impatient = SqlMemoryStorage(file)

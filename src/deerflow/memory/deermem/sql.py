@@ -2,38 +2,29 @@
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import json
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from sqlalchemy import Connection, event, func, make_url, select, text
+from sqlalchemy import func, select
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy.ext.asyncio import AsyncConnection
 
 from deerflow.errors import StorageError
+from deerflow.memory.deermem.database import Database
 from deerflow.memory.deermem.document import from_json, to_json
 from deerflow.memory.deermem.facts import sealed
 from deerflow.memory.deermem.folders import safe_user_id
 from deerflow.memory.deermem.ranking import ordered, relevance
-from deerflow.memory.deermem.tables import Tables, fact_of, match_of, row_of
+from deerflow.memory.deermem.tables import fact_of, match_of, row_of
 from deerflow.memory.deermem.words import clean, query_words
 from deerflow.memory.protocol import MAX_CHANGES, Change, Fact, MemoryDocument, Mutate
 
-BUSY_SECONDS = 10.0
-"""How long a statement waits for a lock of another process."""
-
 ATTEMPTS = 4
 """Of a change that found the database locked for so long: SQLite lets nobody queue."""
-
-SETUP_LOCK = 0x6D656D6F7279
-"""Key of PostgreSQL's advisory lock ("memory"): one process makes the tables."""
 
 
 class SqlMemoryStorage:
@@ -52,21 +43,15 @@ class SqlMemoryStorage:
     def __init__(
         self, place: Path | str, *, schema: str = "", now: Callable[[], float] = time.time
     ) -> None:
-        self._file = place if isinstance(place, Path) else None
         self._now = now
-        self._schema = schema
-        self._tables = Tables(schema or None)
-        self._engine = _engine(place)
-        self._lite = self._engine.dialect.name == "sqlite"
-        self._ready = False
-        self._preparing = asyncio.Lock()
-        self._writing = asyncio.Lock()  # tasks of this process queue; only processes must poll
+        self._database = Database(place, schema)
+        self._tables = self._database.tables
 
     async def load(self, user_id: str) -> MemoryDocument:
         """See `MemoryStorage.load`."""
-        if self._nothing():
+        if self._database.nothing():
             return MemoryDocument()
-        async with self._open() as connection:
+        async with self._database.open() as connection:
             return await self._document(connection, safe_user_id(user_id))
 
     async def update(self, user_id: str, mutate: Mutate) -> MemoryDocument:
@@ -81,7 +66,7 @@ class SqlMemoryStorage:
 
     async def changes(self, user_id: str, *, limit: int = 50) -> builtins.list[Change]:
         """See `MemoryStorage.changes`."""
-        if self._nothing():
+        if self._database.nothing():
             return []
         table = self._tables.changes
         query = (
@@ -90,18 +75,18 @@ class SqlMemoryStorage:
             .order_by(table.c.revision.desc())
             .limit(limit)
         )
-        async with self._open() as connection:
+        async with self._database.open() as connection:
             return [Change(*row) for row in await connection.execute(query)]
 
     async def undo(self, user_id: str) -> Change | None:
         """See `MemoryStorage.undo`."""
-        if self._nothing():
+        if self._database.nothing():
             return None
         user, table = safe_user_id(user_id), self._tables.changes
         newest = (
             select(table).where(table.c.user_id == user).order_by(table.c.revision.desc()).limit(1)
         )
-        async with self._open(write=True) as connection:
+        async with self._database.open(write=True) as connection:
             await self._lock(connection, user)
             row = (await connection.execute(newest)).mappings().first()
             if row is None:
@@ -122,13 +107,13 @@ class SqlMemoryStorage:
     ) -> builtins.list[tuple[Fact, float]]:
         """See `MemoryStorage.search`."""
         wanted = query_words(query)
-        if not wanted or self._nothing():
+        if not wanted or self._database.nothing():
             return []
         user, facts = safe_user_id(user_id), self._tables.facts
         current = (facts.c.user_id == user) & (facts.c.superseded_by == "")
-        hits = match_of(facts, self._tables.words, wanted, user, lite=self._lite)
+        hits = match_of(facts, self._tables.words, wanted, user, lite=self._database.lite)
         sizes = select(func.count(), func.avg(facts.c.length)).where(current)
-        async with self._open() as connection:
+        async with self._database.open() as connection:
             total, mean = (await connection.execute(sizes)).one()
             rows = (await connection.execute(hits.where(current))).mappings().all()
         found = [fact_of(row) for row in rows]
@@ -138,10 +123,10 @@ class SqlMemoryStorage:
 
     async def delete(self, user_id: str) -> bool:
         """See `MemoryStorage.delete`."""
-        if self._nothing():
+        if self._database.nothing():
             return False
         user = safe_user_id(user_id)
-        async with self._open(write=True) as connection:
+        async with self._database.open(write=True) as connection:
             there = await self._lock(connection, user, make=False)
             present = await self._document(connection, user)
             await self._store(connection, user, present, MemoryDocument())
@@ -152,14 +137,10 @@ class SqlMemoryStorage:
 
     async def close(self) -> None:
         """Close the connections."""
-        await self._engine.dispose()
-
-    def _nothing(self) -> bool:
-        """Whether there is no file yet; asking makes none."""
-        return self._file is not None and not self._ready and not self._file.exists()
+        await self._database.close()
 
     async def _update(self, user: str, mutate: Mutate) -> MemoryDocument:
-        async with self._open(write=True) as connection:
+        async with self._database.open(write=True) as connection:
             await self._lock(connection, user)
             former = await self._document(connection, user)
             made = mutate(former)
@@ -197,7 +178,7 @@ class SqlMemoryStorage:
         """
         table = self._tables.users
         if make:
-            insert = sqlite.insert if self._lite else postgresql.insert
+            insert = sqlite.insert if self._database.lite else postgresql.insert
             row = {"user_id": user, "revision": 0, "updated_at": 0.0, "layers": "{}"}
             await connection.execute(insert(table).values(row).on_conflict_do_nothing())
         found = select(table.c.user_id).where(table.c.user_id == user).with_for_update()
@@ -246,7 +227,7 @@ class SqlMemoryStorage:
         rows = [row_of(user, fact, place) for place, fact in places.values() if fact.id not in same]
         if rows:
             await connection.execute(facts.insert(), rows)
-            if self._lite:
+            if self._database.lite:
                 await self._index(connection, user, [row["id"] for row in rows])
 
     async def _remove(
@@ -257,7 +238,7 @@ class SqlMemoryStorage:
         where = facts.c.user_id == user
         if ids is not None:
             where &= facts.c.id.in_(ids)
-        if self._lite:
+        if self._database.lite:
             numbers = select(facts.c.number).where(where)
             await connection.execute(words.delete().where(words.c.rowid.in_(numbers)))
         await connection.execute(facts.delete().where(where))
@@ -269,110 +250,3 @@ class SqlMemoryStorage:
             facts.c.user_id == user, facts.c.id.in_(ids)
         )
         await connection.execute(words.insert().from_select(["rowid", "owner", "words"], new))
-
-    @asynccontextmanager
-    async def _open(self, *, write: bool = False) -> AsyncGenerator[AsyncConnection]:
-        """A connection in a transaction; a writer of SQLite holds the only lock from the start.
-
-        Raises:
-            StorageError: the database failed, nothing was changed.
-        """
-        try:
-            await self._prepare()
-            async with self._connected(write=write) as connection:
-                yield connection
-        except (DBAPIError, OSError) as error:
-            raise translated(error, self._file) from error
-
-    @asynccontextmanager
-    async def _connected(self, *, write: bool) -> AsyncGenerator[AsyncConnection]:
-        async with self._engine.connect() as connection:
-            if self._lite:
-                connection = await connection.execution_options(immediate=write)
-                if write:
-                    async with self._writing:
-                        yield connection
-                        return
-            elif write:
-                await connection.execute(text(f"SET LOCAL lock_timeout = '{BUSY_SECONDS:.0f}s'"))
-            else:  # two statements, one state
-                connection = await connection.execution_options(isolation_level="REPEATABLE READ")
-            yield connection
-
-    async def _prepare(self) -> None:
-        """Make what is missing, once."""
-        if self._ready:
-            return
-        async with self._preparing:
-            if self._ready:
-                return
-            if self._file is not None:
-                await asyncio.to_thread(self._file.parent.mkdir, parents=True, exist_ok=True)
-            async with self._connected(write=False) as connection:
-                there = await connection.run_sync(self._tables.exist)
-            if there:  # so that a reader needs no lock
-                self._ready = True
-                return
-            async with self._connected(write=True) as connection:
-                if not self._lite:
-                    await connection.execute(text(f"SELECT pg_advisory_xact_lock({SETUP_LOCK})"))
-                await connection.run_sync(self._tables.make, self._schema)
-                await connection.commit()
-            self._ready = True
-
-
-def _engine(place: Path | str) -> AsyncEngine:
-    if isinstance(place, Path):
-        engine = create_async_engine(
-            f"sqlite+aiosqlite:///{place.absolute()}", connect_args={"timeout": BUSY_SECONDS}
-        )
-        event.listen(engine.sync_engine, "connect", _on_connect)
-        event.listen(engine.sync_engine, "begin", _on_begin)
-        return engine
-    url = make_url(place).set(drivername="postgresql+psycopg")
-    try:
-        return create_async_engine(url, pool_pre_ping=True)
-    except ModuleNotFoundError as error:
-        raise StorageError(
-            "The driver of PostgreSQL is not installed.",
-            cure="Install deerflow with the extra postgres.",
-        ) from error
-
-
-def _on_connect(connection: Any, record: Any) -> None:
-    """Transactions are begun by `_on_begin`, not by the driver."""
-    del record
-    connection.isolation_level = None
-    cursor = connection.cursor()
-    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "secure_delete=ON"):
-        cursor.execute(f"PRAGMA {pragma}")
-    cursor.close()
-
-
-def _on_begin(connection: Connection) -> None:
-    immediate = connection.get_execution_options().get("immediate")
-    connection.exec_driver_sql("BEGIN IMMEDIATE" if immediate else "BEGIN")
-
-
-def translated(error: Exception, file: Path | None) -> StorageError:
-    """What a failure means to the user; nothing was changed.
-
-    SQLite result codes: https://www.sqlite.org/rescode.html; PostgreSQL's SQLSTATE 55P03 is a lock
-    that could not be had, class 40 a transaction that can be repeated.
-    """
-    cause = getattr(error, "orig", None) or error
-    code = int(getattr(cause, "sqlite_errorcode", 0) or 0) & 0xFF
-    state = str(getattr(cause, "sqlstate", "") or "")
-    name = f"The memory database{f' {file.name}' if file else ''}"
-    if code in (5, 6) or state == "55P03" or state.startswith("40"):
-        found = StorageError(f"{name} is locked by another process.", cure="Try again in a moment.")
-        found.retryable = True  # pyright: ignore[reportAttributeAccessIssue]  # of this one
-        return found
-    if code in (11, 26):
-        return StorageError(
-            f"{name} is damaged and was left as it is.",
-            cure="Restore it from a backup; or move it away to begin with an empty memory.",
-        )
-    reason = str(cause).splitlines()[0] if str(cause) else type(cause).__name__
-    cure = "Check the server and its address." if file is None else "Check the disk and the folder."
-    return StorageError(f"{name} failed ({reason}); nothing was changed.", cure=cure)
