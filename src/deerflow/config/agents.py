@@ -182,9 +182,12 @@ class SummarizationConfig(Section):
 class MemoryBackendConfig(Section):
     """`memory.backend_config`: how the memory is kept and extracted."""
 
-    storage: str = Field(default="file", description="file, or module:Class of a memory store.")
+    storage: str = Field(
+        default="file", description="file, sql, or module:Class of a memory store."
+    )
     storage_path: str | None = Field(
-        default=None, description="Folder; null = memory below the home."
+        default=None,
+        description="Folder, with sql also a PostgreSQL address; null = below the home.",
     )
     max_wait_seconds: Seconds = Field(default=120, description="Longest wait of a queued exchange.")
     debounce_seconds: Count = Field(default=30, description="Quiet seconds before extraction.")
