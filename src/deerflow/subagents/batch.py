@@ -43,10 +43,8 @@ LAST_WORDS = 1.0
 """Seconds that a stopped batch may take to write down what it has."""
 
 _DESCRIPTION = (
-    "Do one task for many independent items, each by a child that sees only its own prompt. "
-    "`items`: a list, or the path of a file: JSONL, JSON list, CSV with header, or one item per "
-    "line (best for many). `prompt_template` has {item} or {field} of an object. "
-    "Results go to a JSONL file in input order."
+    "One task for many independent items, a child each. `items`: list, or path of a JSONL, JSON, "
+    "CSV or text file (best for many). `prompt_template` has {item} or {field}. Gives a JSONL file."
 )
 
 
