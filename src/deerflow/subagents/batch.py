@@ -43,8 +43,8 @@ LAST_WORDS = 1.0
 """Seconds that a stopped batch may take to write down what it has."""
 
 _DESCRIPTION = (
-    "One task for many independent items, a child each. `items`: list, or path of a JSONL, JSON, "
-    "CSV or text file (best for many). `prompt_template` has {item} or {field}. Gives a JSONL file."
+    "One task for many independent items. `items`: list, or path of a JSONL, JSON, CSV or text "
+    "file (best for many). `prompt_template` has {item} or {field}. Gives a JSONL file."
 )
 
 
