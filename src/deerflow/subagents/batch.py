@@ -43,7 +43,7 @@ LAST_WORDS = 1.0
 """Seconds that a stopped batch may take to write down what it has."""
 
 _DESCRIPTION = (
-    "One task for many independent items. `items`: list, or path of a JSONL, JSON, CSV or text "
+    "One task for many items. `items`: list, or path of a JSONL, JSON, CSV or text "
     "file (best for many). `prompt_template` has {item} or {field}. Gives a JSONL file."
 )
 
