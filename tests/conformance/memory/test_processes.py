@@ -51,7 +51,7 @@ async def test_kills_lose_and_double_nothing(
         return Writer(processes, kind, tmp_path, name, 10**9)
 
     async with opened(kind, tmp_path) as storage:
-        writers = await asyncio.to_thread(storm, start, kills=scale(4, 60), between=scale(10, 40))
+        writers = await asyncio.to_thread(storm, start, kills=scale(4, 25), between=scale(10, 20))
         document = await storage.load("ann")
         assert len(await storage.changes("ann")) == min(50, len(document.facts))
     stored = [fact.id for fact in document.facts]
