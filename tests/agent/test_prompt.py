@@ -22,7 +22,7 @@ from deerflow.wiring import open_harness
 from fakes.harness import loaded
 from fakes.openai_endpoint import Call, OpenAIEndpoint, Received, Turn
 
-BODY, SYSTEM, SCHEMAS, COMPACT = 8_000, 3_500, 4_000, 1_500
+BODY, SYSTEM, SCHEMAS, COMPACT = 8_000, 3_500, 5_000, 1_500
 PACKAGES = (
     "sympy 1.14.0, numpy 2.3.4, pandas 2.3.3, matplotlib 3.10.7, openpyxl 3.1.5, "
     "python-docx 1.2.0, python-pptx 1.0.2, pypdf 6.1.3, pillow 12.0.0"

@@ -13,6 +13,7 @@ from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import AppConfig
 from deerflow.models.scripted import ScriptedChatModel
 from deerflow.wiring import Harness, open_harness
+from fakes.documented import check_payload
 
 SCRIPTED = "deerflow.models.scripted:ScriptedChatModel"
 
@@ -43,6 +44,15 @@ async def scripted_harness(
     config = scripted_config(script, **sections)
     async with open_harness(loaded(config, home), {}, tools=tools) as harness:
         yield harness
+        check_events(harness)
+
+
+def check_events(harness: Harness) -> None:
+    """Every event that was written has the fields that events.py names."""
+    tables: Any = getattr(harness.storage.events, "_tables", None)
+    for events in tables.events.values() if tables is not None else ():
+        for event in events:
+            check_payload(event.type, event.payload)
 
 
 def scripted_of(harness: Harness, name: str = "scripted") -> ScriptedChatModel:

@@ -7,7 +7,8 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
-from deerflow.middlewares.skill_activation import KEEP, SkillActivationMiddleware
+from deerflow.middlewares.compaction import KEEP
+from deerflow.middlewares.skill_activation import SkillActivationMiddleware
 from deerflow.runtime.request import RunRequest
 from deerflow.skills.inmemory import InMemorySkills
 from deerflow.skills.protocol import Skill

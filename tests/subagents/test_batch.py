@@ -24,8 +24,8 @@ from deerflow.subagents.roster import Roster
 from deerflow.wiring import Harness
 from fakes.approving import Desk, approve, approving_harness, history, logged, reject, rows, run
 from fakes.children import Played, model, played, says
+from fakes.documented import fields
 from fakes.harness import scripted_harness, scripted_of
-from runtime.test_runs_log import fields
 
 NAMES = [f"name-{letter}-end" for letter in "abcde"]
 

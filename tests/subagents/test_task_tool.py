@@ -20,8 +20,8 @@ from deerflow.runtime.request import RunRequest
 from deerflow.subagents.roster import Roster
 from deerflow.subagents.task_tool import MAX_PROMPT, task_tools
 from fakes.children import Played, family, model, played, says, state_of, task
+from fakes.documented import fields
 from fakes.harness import scripted_harness, scripted_of
-from runtime.test_runs_log import fields
 
 
 def started_and_ended(run: Played) -> list[tuple[str, str]]:

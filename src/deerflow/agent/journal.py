@@ -25,6 +25,7 @@ from deerflow.storage.protocol import CallKey, ModelKey
 from deerflow.tools.protocol import ToolMarks
 
 NOT_RUN = "Not run: the run ended before this call."
+NOT_FINISHED = "Not finished: the run ended before this call had a result."
 REPLAYED = "deerflow_replayed"
 LIMIT = "deerflow_limit"
 UNKNOWN = (
@@ -127,8 +128,8 @@ class ToolJournal(Middleware):
                 return _failure(call, told["content"])
             if record is not None and record.started and not marks.get("idempotent"):
                 return _failure(call, UNKNOWN)
-        if run.closing:
-            return _failure(call, NOT_RUN)
+        if run.closing:  # an idempotent call leaves no start: it may have been under way
+            return _failure(call, NOT_FINISHED if marks.get("idempotent") else NOT_RUN)
         if not marks.get("idempotent"):
             await journal.tool_started(key, call["name"])
         result = await next_(request)

@@ -23,6 +23,7 @@ from deerflow.agent.hooks import (
     ToolResult,
 )
 from deerflow.errors import NotFoundError, ToolError
+from deerflow.middlewares.compaction import KEEP
 from deerflow.middlewares.deferred_tool_filter import name_of
 from deerflow.middlewares.delimiters import SKILL_TAG, after, block, one_line
 from deerflow.middlewares.requests import is_request, last_request
@@ -32,8 +33,6 @@ from deerflow.tools.schema import Runtime, answer, make_tool
 TOOL = "load_skill"
 MARK = "deerflow_skill"
 """additional_kwargs of a request: {name, text} of the skill that it asked for."""
-KEEP = "deerflow_keep"
-"""additional_kwargs of a message that compaction leaves word for word."""
 
 LISTED = 40
 """Skills that are named in a request."""

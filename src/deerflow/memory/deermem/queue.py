@@ -13,21 +13,19 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Sequence
+from collections.abc import Awaitable, Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
 
 from deerflow.config.agents import MemoryBackendConfig
 from deerflow.errors import LimitError, ModelError, StorageError
 from deerflow.memory.deermem.applying import Origin, apply
+from deerflow.memory.deermem.claims import Claims, whole
 from deerflow.memory.deermem.exchanges import Batch, batches, cleaned
 from deerflow.memory.deermem.updater import MemoryUpdater
 from deerflow.memory.protocol import Exchange, FlushReport, MemoryDocument, MemoryStorage, Source
 from deerflow.storage.protocol import MemoryQueue, QueuedExchange
 
 logger = logging.getLogger(__name__)
-
-T = TypeVar("T")
 
 PARALLEL = 4
 """Users whose exchanges are extracted at once in a process."""
@@ -92,7 +90,7 @@ class MemoryUpdateQueue:
         self._config = config
         self._clock = clock
         self._tasks: dict[asyncio.Task[None], str] = {}
-        self._owed: dict[str, float] = {}
+        self._claims = Claims(queue, clock)
         self._worker: asyncio.Task[None] | None = None
         self._wake = asyncio.Event()
         self._claiming = asyncio.Lock()
@@ -158,7 +156,7 @@ class MemoryUpdateQueue:
             else:
                 timed_out = True
         finally:
-            _, cancelled = await _whole(self._stop(mine, drain))
+            _, cancelled = await whole(self._stop(mine, drain))
         if cancelled:
             raise asyncio.CancelledError
         return FlushReport(drain.done, await self._queue.pending(user_id), timed_out)
@@ -172,8 +170,8 @@ class MemoryUpdateQueue:
         count = 0
         async with self._claiming:
             mine = [task for task, who in self._tasks.items() if who == user_id]
-            await _whole(self._stop(mine))
-            while group := await self._claim(_Drain(user_id, force=True)):
+            await whole(self._stop(mine))
+            while group := await self._claims.take(user_id, force=True):
                 await self._queue.complete([entry.entry_id for entry in group])
                 count += len(group)
         return count
@@ -187,7 +185,7 @@ class MemoryUpdateQueue:
         """Stop at once: calls of the model are cut off, their entries given back."""
         worker, self._worker = self._worker, None
         tasks = [*self._tasks, *([worker] if worker is not None else [])]
-        await _whole(self._stop(tasks))
+        await whole(self._stop(tasks))
 
     # --- the worker ---
 
@@ -230,13 +228,13 @@ class MemoryUpdateQueue:
             if drain.looked and drain.force and (due is None or due >= drain.horizon):
                 return  # a claim could only bring back what has failed meanwhile
             async with self._claiming:
-                group = await self._claim(drain)
+                group = await self._claims.take(drain.user_id, force=drain.force)
             drain.looked = True
             if not group:
                 return
             ids = [entry.entry_id for entry in group]
             if drain.force and set(ids) <= drain.failed:
-                drain.aside.append((ids, self._clock() + self._wait(group)))
+                drain.aside.append((ids, self._clock() + _wait(group, self._config)))
             elif due is not None and due > self._clock() and _failures(group) > len(WAITS):
                 drain.aside.append((ids, due))
             else:
@@ -250,16 +248,6 @@ class MemoryUpdateQueue:
         task.add_done_callback(self._ended)
         mine.add(task)
 
-    async def _claim(self, drain: _Drain) -> list[QueuedExchange]:
-        """The next group; a caller that is cancelled meanwhile leaves nothing claimed."""
-        await self._pay()
-        claim = self._queue.claim(now=self._clock(), user_id=drain.user_id, force=drain.force)
-        group, cancelled = await _whole(claim)
-        if cancelled:
-            await _whole(self._release([entry.entry_id for entry in group], self._clock()))
-            raise asyncio.CancelledError
-        return group
-
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._tasks.pop(task, None)
         self._wake.set()
@@ -269,11 +257,11 @@ class MemoryUpdateQueue:
     async def _work(self, group: list[QueuedExchange], drain: _Drain) -> None:
         """Take a claimed group in; whatever happens, its entries are completed or given back."""
         left = [entry.entry_id for entry in group]
-        again = self._clock() + self._wait(group)
+        again = self._clock() + _wait(group, self._config)
         try:
             for batch in batches(group):
                 await self._take_in(batch)
-                _, cancelled = await _whole(self._queue.complete(batch.ids))
+                _, cancelled = await whole(self._queue.complete(batch.ids))
                 drain.done += len(batch.ids)
                 left = [entry_id for entry_id in left if entry_id not in batch.ids]
                 if cancelled:
@@ -294,13 +282,7 @@ class MemoryUpdateQueue:
             if left:
                 drain.failed.update(left)
                 drain.horizon = min(drain.horizon, again)
-                await _whole(self._release(left, again))
-
-    def _wait(self, group: Sequence[QueuedExchange]) -> float:
-        """Seconds until a group that has failed is tried again: after all that is fresh."""
-        failures = max(entry.attempts for entry in group)
-        wait = WAITS[failures - 1] if failures <= len(WAITS) else LONG_WAIT
-        return max(wait, 2.0 * self._config.debounce_seconds)
+                await whole(self._claims.give_back(left, again))
 
     async def _take_in(self, batch: Batch) -> None:
         """One call of the model, applied to the newest document."""
@@ -331,22 +313,9 @@ class MemoryUpdateQueue:
         if tasks:
             await asyncio.wait(tasks)
         for ids, due in drain.aside if drain is not None else ():
-            await self._release(ids, due)
+            await self._claims.give_back(ids, due)
         with contextlib.suppress(StorageError):
-            await self._pay()
-
-    async def _release(self, ids: Sequence[str], due: float) -> None:
-        """Give entries back, now or, when the queue cannot be written, before the next claim."""
-        try:
-            await self._queue.release(ids, due_at=due)
-        except StorageError as error:
-            logger.warning("memory: entries cannot be given back yet: %s", error)
-            self._owed.update(dict.fromkeys(ids, due))
-
-    async def _pay(self) -> None:
-        for entry_id, due in list(self._owed.items()):
-            await self._queue.release([entry_id], due_at=due)
-            self._owed.pop(entry_id, None)
+            await self._claims.pay()
 
 
 def entry_id_of(thread_key: str, message: str) -> str:
@@ -356,18 +325,13 @@ def entry_id_of(thread_key: str, message: str) -> str:
     return f"mem-{hashlib.sha256(f'{thread_key}/{message}'.encode()).hexdigest()[:32]}"
 
 
+def _wait(group: Sequence[QueuedExchange], config: MemoryBackendConfig) -> float:
+    """Seconds until a group that has failed is tried again: after all that is fresh."""
+    failures = max(entry.attempts for entry in group)
+    wait = WAITS[failures - 1] if failures <= len(WAITS) else LONG_WAIT
+    return max(wait, 2.0 * config.debounce_seconds)
+
+
 def _failures(group: Sequence[QueuedExchange]) -> int:
     """How often every entry of a claimed group had been claimed before."""
     return min(entry.attempts for entry in group) - 1
-
-
-async def _whole(work: Coroutine[Any, Any, T] | Awaitable[T]) -> tuple[T, bool]:
-    """Come to the end of it even when cancelled; the result, and whether that happened."""
-    task = asyncio.ensure_future(work)
-    cancelled = False
-    while not task.done():
-        try:
-            await asyncio.wait({task})
-        except asyncio.CancelledError:
-            cancelled = True
-    return task.result(), cancelled
