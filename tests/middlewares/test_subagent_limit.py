@@ -9,7 +9,7 @@ from langchain_core.messages import AIMessage, ToolMessage
 
 from deerflow.agent.calls import REFUSED
 from deerflow.agent.context import RunContext
-from deerflow.agent.journal import NOT_RUN
+from deerflow.agent.journal import NOT_FINISHED
 from deerflow.config.schema import SubagentsConfig
 from deerflow.middlewares.subagent_limit import SubagentLimitMiddleware
 from deerflow.subagents.answers import TaskAnswers
@@ -129,7 +129,7 @@ async def test_an_open_call_of_a_stopped_run_is_answered_as_cancelled() -> None:
     run = run_context(closing=True, resumed=True, tasks={"a1-0": "task_started"})
     asked = request(tool("task"), run, state)
     asked.tool_call.update(state["messages"][-1].tool_calls[0])
-    for found, status in ((NOT_RUN, "cancelled"), ("recorded", None)):
+    for found, status in ((NOT_FINISHED, "cancelled"), ("recorded", None)):
 
         async def closer(text: str = found, **_: Any) -> str:
             return text

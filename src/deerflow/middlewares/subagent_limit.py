@@ -11,7 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
 from deerflow.agent.calls import REFUSED
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware, ToolNext, ToolResult
-from deerflow.agent.journal import NOT_RUN
+from deerflow.agent.journal import NOT_FINISHED
 from deerflow.agent.state import TaskState
 from deerflow.config.agents import AT_ONCE
 from deerflow.config.schema import SubagentsConfig
@@ -69,7 +69,7 @@ class SubagentLimitMiddleware(Middleware):
         state = cast("dict[str, Any]", request.state)
         if run.closing:
             result = await next_(request)
-            left_open = any(message.text == NOT_RUN for message in messages_of(result))
+            left_open = any(message.text == NOT_FINISHED for message in messages_of(result))
             return self._answers.cancelled(state, call, run) if left_open else result
         turn = _turn_of(state["messages"], call["id"])
         if turn is None:
