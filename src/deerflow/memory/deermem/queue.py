@@ -114,10 +114,11 @@ class MemoryUpdateQueue:
             payload=kept.to_dict(),
             queued_at=self._clock(),
         )
-        config = self._config
-        ticket = self._queue.enqueue(
-            entry, debounce=config.debounce_seconds, ceiling=config.max_wait_seconds
-        )
+        times = {
+            "debounce": self._config.debounce_seconds,
+            "ceiling": self._config.max_wait_seconds,
+        }
+        ticket = self._queue.enqueue(entry, **times)
         if self._worker is not None:
             self._fresh.append(ticket)
             self._wake.set()
@@ -303,9 +304,7 @@ class MemoryUpdateQueue:
         await self._storage.update(user_id, mutate)
 
     async def _stop(
-        self,
-        tasks: Collection[asyncio.Task[None]],
-        drain: _Drain | None = None,
+        self, tasks: Collection[asyncio.Task[None]], drain: _Drain | None = None
     ) -> None:
         """Cancel, wait for the end, give back what was put aside."""
         for task in tasks:
