@@ -65,7 +65,7 @@ class _Drain:
 
 
 class MemoryUpdateQueue:
-    """Takes exchanges and works them off, by `flush` or by a worker in the background.
+    """Takes exchanges; works them off by `flush` or by a worker in the background.
 
     Args:
         queue: the durable queue.
@@ -143,8 +143,7 @@ class MemoryUpdateQueue:
         loop = asyncio.get_running_loop()
         deadline = loop.time() + seconds
         drain = _Drain(user_id, force)
-        mine: set[asyncio.Task[None]] = set()
-        timed_out = False
+        mine, timed_out = set[asyncio.Task[None]](), False
         try:
             while loop.time() < deadline:
                 await self._fill(drain, mine)
