@@ -194,6 +194,7 @@ class MemoryThreads:
         if status == "success":
             tables.tools = {k: v for k, v in tables.tools.items() if k.run_id != run_id}
             tables.replies = {k: v for k, v in tables.replies.items() if k.run_id != run_id}
+            self._saver.forget_children(run.thread_key)
         return settled_ticket(None)
 
     async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:

@@ -297,7 +297,8 @@ class Threads(Protocol):
     ) -> Awaitable[None]:
         """Close a run and log its last event in one transaction; the first end counts.
 
-        The thread turns idle, interrupted or error.
+        The thread turns idle, interrupted or error. After a success nobody resumes: the run's
+        journal and the checkpoints of children (namespaces other than "") are dropped.
         """
         ...
 

@@ -1,6 +1,10 @@
 """Threads and runs of users."""
 
+from typing import Annotated, Any, TypedDict
+
 import pytest
+from langgraph.channels.delta import DeltaChannel
+from langgraph.graph import START, StateGraph
 
 from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
 from deerflow.storage.protocol import Storage
@@ -108,6 +112,39 @@ async def test_the_first_end_counts(storage: Storage, key: str) -> None:
 
     assert run is not None
     assert run.status == "cancelled"
+
+
+class Notes(TypedDict):
+    """What the lead and its child write down."""
+
+    notes: Annotated[list[str], DeltaChannel(lambda old, new: [*(old or []), *sum(new, [])], list)]
+
+
+@pytest.mark.parametrize(("status", "stay"), [("success", False), ("error", True)])
+async def test_childrens_checkpoints_stay_until_the_run_succeeds(
+    storage: Storage, key: str, status: str, stay: bool
+) -> None:
+    async def note(state: Any) -> Any:
+        return {"notes": ["x"]}
+
+    inner = StateGraph(Notes).add_node("note", note).add_edge(START, "note").compile()
+
+    async def delegate(state: Any) -> Any:
+        return {"notes": (await inner.ainvoke({"notes": ["for the child"]}))["notes"]}
+
+    outer: Any = StateGraph(Notes).add_node("delegate", delegate).add_edge(START, "delegate")
+    graph = outer.compile(checkpointer=storage.saver)
+    config: Any = {"configurable": {"thread_id": key}}
+    await start(storage, key, "r1")
+    await graph.ainvoke({"notes": ["for the lead"]}, config, durability="sync")
+
+    await storage.threads.end_run("r1", status=status, outcome=None)
+
+    found = [c.config["configurable"]["checkpoint_ns"] async for c in storage.saver.alist(config)]
+    assert any(found) is stay
+    assert "" in found
+    state = await graph.aget_state(config)
+    assert state.values["notes"] == ["for the lead", "for the child", "x"]
 
 
 async def test_one_run_at_a_time(storage: Storage, key: str) -> None:

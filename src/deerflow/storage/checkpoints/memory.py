@@ -88,6 +88,15 @@ class MemorySaver(AsyncOnlySaver):
         """See BaseCheckpointSaver."""
         self._inner.delete_thread(thread_id)
 
+    def forget_children(self, thread_id: str) -> None:
+        """Remove what stands in another namespace than the lead's."""
+        inner = self._inner
+        for ns in [ns for ns in inner.storage.get(thread_id, {}) if ns]:
+            del inner.storage[thread_id][ns]
+        for held in (inner.writes, inner.blobs):
+            for key in [key for key in held if key[0] == thread_id and key[1]]:
+                del held[key]
+
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """See BaseCheckpointSaver. Ancestors that other checkpoints' deltas need stay."""
         for thread_id in list(self._inner.storage):

@@ -44,11 +44,16 @@ def _model_digest(key: ModelKey) -> bytes:
 
 
 def forget_run(connection: Connection, run_id: str, thread: int) -> None:
-    """Drop the journal of a run that ended well: nobody resumes it."""
+    """Drop the journal and the children's checkpoints of a run that ended well: none resumes it."""
     for table in ("tool_calls", "model_calls"):
         connection.execute(
             f"DELETE FROM {table} WHERE thread = ? AND run_id = ?",  # noqa: S608  # two names above
             (thread, run_id),
+        )
+    for table in ("checkpoint_values", "checkpoint_writes", "checkpoints"):
+        connection.execute(
+            f"DELETE FROM {table} WHERE thread = ? AND ns > ''",  # noqa: S608  # three names above
+            (thread,),
         )
 
 

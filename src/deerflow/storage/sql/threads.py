@@ -188,7 +188,7 @@ class SqlThreads:
         usage: dict[str, Any] | None = None,
         event: tuple[str, dict[str, Any]] | None = None,
     ) -> Awaitable[None]:
-        """See Threads. The journal of a run that ended in success is dropped."""
+        """See Threads."""
         return self._writer.submit(end_work(run_id, status, (outcome, error, usage), event))
 
     async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:
