@@ -107,6 +107,22 @@ async def test_refused_and_repeated_calls_do_not_count() -> None:
     assert [texts[1], texts[4], texts[5]] == ["ran"] * 3
 
 
+async def test_many_calls_of_a_turn_are_not_held_against_each_other_again_and_again() -> None:
+    class Counted(TaskAnswers):
+        asked = 0
+
+        def repeated(self, state: Any, turn: AIMessage, call: Any) -> ToolMessage | None:
+            self.asked += 1
+            return super().repeated(state, turn, call)
+
+    counted = Counted()
+    state = {"messages": [user("go"), turn(*(f"part {n}" for n in range(60)))]}
+    texts = await answers(SubagentLimitMiddleware(SubagentsConfig(), counted), state, run_context())
+    assert texts.count("ran") == 3
+    assert "task call 60 of the turn" in texts[-1]
+    assert counted.asked <= 60 * (1 + 3)
+
+
 async def test_other_tools_are_not_counted() -> None:
     batch = AIMessage(
         "",

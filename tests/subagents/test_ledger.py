@@ -94,6 +94,12 @@ def test_what_differs_is_not_the_same(old: str, new: str) -> None:
     assert not same(old, new)
 
 
+def test_long_prompts_are_compared_as_a_whole() -> None:
+    long = "Read it all and write it up. " * (KEPT_PROMPT // 20)
+    assert same(long, long.replace(" ", "\n"))
+    assert not same(long, "Please " + long)
+
+
 @given(st.text(max_size=60))
 def test_a_prompt_is_the_same_as_itself(prompt: str) -> None:
     assert same(prompt, prompt)

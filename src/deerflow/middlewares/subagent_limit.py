@@ -105,14 +105,17 @@ class SubagentLimitMiddleware(Middleware):
         return None
 
     def _before(self, state: Mapping[str, Any], turn: AIMessage, call: ToolCall) -> int:
-        """Calls of the turn before this one that ask for a child of their own."""
+        """Calls of the turn before this one that ask for a child of their own.
+
+        Beyond the limit nobody asks whether one repeats another: a turn may have any number.
+        """
         refused = turn.additional_kwargs.get(REFUSED, {})
-        count = 0
+        limit, count = at_once(self._config), 0
         for other in turn.tool_calls:
             if other["id"] == call["id"]:
                 break
             if other["name"] == TASK and other["id"] not in refused:
-                count += self._answers.repeated(state, turn, other) is None
+                count += count >= limit or self._answers.repeated(state, turn, other) is None
         return count
 
 

@@ -11,6 +11,7 @@ import hashlib
 import re
 import unicodedata
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Any, cast
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolCall, ToolMessage
@@ -77,7 +78,12 @@ def full_result(messages: Sequence[AnyMessage], entry: TaskState) -> str:
 
 
 def same(old: str, new: str) -> bool:
-    """Whether a prompt asks what another one asked; case, layout and fillers do not count."""
+    """Whether a prompt asks what another one asked; case, layout and fillers do not count.
+
+    Prompts longer than KEPT_PROMPT are compared by digest, as the ledger does.
+    """
+    if max(len(old), len(new)) > KEPT_PROMPT:
+        return _digest(old) == _digest(new)
     if _plain(old) == _plain(new):
         return True
     before, after = _tokens(old), _tokens(new)
@@ -128,16 +134,19 @@ def _same_as_entry(prompt: str, entry: TaskState) -> bool:
     return same(entry["prompt"], prompt)
 
 
+@lru_cache(maxsize=256)  # each call of a turn is held against the others
 def _digest(prompt: str) -> str:
     return "sha256:" + hashlib.sha256(_plain(prompt).encode("utf-8", "replace")).hexdigest()
 
 
+@lru_cache(maxsize=256)
 def _plain(text: str) -> str:
     """The text without differences of layout: line ends and runs of blanks."""
     return " ".join(unicodedata.normalize("NFC", text).split())
 
 
-def _tokens(text: str) -> list[str]:
+@lru_cache(maxsize=256)
+def _tokens(text: str) -> tuple[str, ...]:
     """Words, names, numbers and paths in order, CJK signs one by one; fillers left out.
 
     What is written in capitals keeps them, so that neither "vendor A" nor "IT" is a filler.
@@ -149,7 +158,7 @@ def _tokens(text: str) -> list[str]:
         name = word.isupper() and not (word == "A" and _opens(text, match.start()))
         if word and (name or word.casefold() not in FILLER):
             found.append(word if name else word.casefold())
-    return found
+    return tuple(found)
 
 
 def _opens(text: str, at: int) -> bool:

@@ -93,6 +93,7 @@ class MemorySaver(AsyncOnlySaver):
         inner = self._inner
         for ns in [ns for ns in inner.storage.get(thread_id, {}) if ns]:
             del inner.storage[thread_id][ns]
+        held: dict[Any, Any]
         for held in (inner.writes, inner.blobs):
             for key in [key for key in held if key[0] == thread_id and key[1]]:
                 del held[key]
