@@ -130,12 +130,67 @@ async def test_a_sub_agent_has_its_own_model_and_tools(tmp_path: Path) -> None:
     assert "double" not in model.requests[0].tool_names
 
 
-async def test_only_named_skills_are_offered(tmp_path: Path) -> None:
+def delegating(kind: str) -> dict[str, Any]:
+    """A turn that hands work to a kind of child."""
+    ask = {"description": "do it", "prompt": "Do it.", "subagent_type": kind}
+    return {"calls": [{"name": "task", "args": ask}]}
+
+
+async def test_a_sub_agent_has_its_own_skills(tmp_path: Path) -> None:
+    skills(tmp_path)
+    load = {"calls": [{"name": "load_skill", "args": {"name": name}} for name in ("alpha", "beta")]}
+    child = scripted(load, "Done.")
+    helper = SubAgent("limited", model=child, skills=["beta"])
+    result = await agent(tmp_path, delegating("limited"), "8.", sub_agents=[helper]).run("Go.")
+    assert result.text == "8."
+    system = child.requests[0].messages[0].text
+    assert "- beta: About beta." in system and "alpha" not in system
+    refused, loaded = child.requests[1].messages[-2:]
+    assert "There is no skill 'alpha' for this agent" in refused.text
+    assert "About beta." in loaded.text
+
+
+async def test_sub_agents_keep_the_limits_of_the_configuration(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    limits = config(subagents={"max_turns": 3, "timeout_seconds": 7})
+    helper = SubAgent("doubler", tools=[double])
+    async with agent(tmp_path, "Hi.", config=limits, sub_agents=[helper]) as made:
+        assert made.harness is not None
+        spec = made.harness.agents.roster.get("doubler")
+    assert spec is not None
+    assert (spec.max_turns, spec.timeout_seconds) == (3, 7)
+    assert "goes without" not in caplog.text, "its own function is there"
+
+
+async def test_helpers_and_tools_that_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
+    def other(number: int) -> int:
+        """Thrice a number."""
+        return 3 * number
+
+    other.__name__ = "double"
+    for names, told in ((["a", "a"], "Two sub-agents"), ([""], "no name"), ([" a"], "no name")):
+        with pytest.raises(UsageError, match=told):
+            await agent(tmp_path, "Hi.", sub_agents=[SubAgent(name) for name in names]).run("Go.")
+    for lead, first, second in ((None, double, other), ([double], None, other)):
+        helpers = [SubAgent("a", tools=first and [first]), SubAgent("b", tools=[second])]
+        with pytest.raises(UsageError, match="called 'double'"):
+            await agent(tmp_path, "Hi.", tools=lead, sub_agents=helpers).run("Go.")
+    helpers = [SubAgent("a", tools=[double]), SubAgent("b", tools=[double])]
+    await agent(tmp_path, "Hi.", tools=[double], sub_agents=helpers).run("Go.")
+
+
+def skills(home: Path) -> None:
+    """Two skills of a home."""
     for name in ("alpha", "beta"):
-        folder = tmp_path / "skills" / "public" / name
+        folder = home / "skills" / "public" / name
         folder.mkdir(parents=True)
         header = f"---\nname: {name}\ndescription: About {name}.\n---\nText."
         (folder / "SKILL.md").write_text(header)
+
+
+async def test_only_named_skills_are_offered(tmp_path: Path) -> None:
+    skills(tmp_path)
     made = agent(tmp_path, "Ok.", skills=[Skill("beta")])
     await made.run("Go.")
     model: Any = made.model

@@ -16,7 +16,7 @@ from langchain_core.tools import BaseTool
 from deerflow.client.memory import Memory
 from deerflow.client.opening import located
 from deerflow.client.selection import Given as Tool
-from deerflow.client.selection import names_and_tools
+from deerflow.client.selection import check_names, check_tools, names_and_tools
 from deerflow.config.schema import AppConfig
 from deerflow.errors import UsageError
 from deerflow.events import Event
@@ -191,7 +191,7 @@ class Agent:
         chosen = memory or self.memory
         if chosen is not None:
             loaded = replace(loaded, config=chosen.applied(loaded.config))
-        given = self._given(tuple(entry.name for entry in loaded.config.tools))
+        given = self._given(loaded.config)
         async with open_harness(loaded, environ, given=given) as harness:
             yield harness
             if harness.memory is not None:
@@ -205,26 +205,36 @@ class Agent:
         uploads: Sequence[Path | str],
         expect: Sequence[str],
     ) -> RunRequest:
-        goal = self.goal.description if isinstance(self.goal, SessionGoal) else self.goal
         return RunRequest(
             task=task or "",
             thread_id=thread_id,
             user_id=self.user_id,
             uploads=tuple(Path(path) for path in uploads),
             expect=tuple(expect),
-            goal=goal,
+            goal=self.goal,
         )
 
-    def _given(self, configured: tuple[str, ...]) -> Given:
+    def _given(self, config: AppConfig) -> Given:
         """The caller's part of the harness."""
+        configured = tuple(entry.name for entry in config.tools)
         models: dict[str, BaseChatModel] = {}
         own: list[BaseTool] = []
         names: tuple[str, ...] | None = None
         if self.tools is not None:
             names, own = names_and_tools(self.tools, configured)
             names = (*names, *(name for name in LEAD_ALWAYS if name not in names))
+        check_names([each.name for each in self.sub_agents])
         children: list[BaseTool] = []
-        specs = [self._spec(each, configured, models, children) for each in self.sub_agents]
+        limits = config.subagents
+        specs = [
+            replace(
+                self._spec(each, configured, models, children),
+                max_turns=limits.max_turns,
+                timeout_seconds=limits.timeout_seconds,
+            )
+            for each in self.sub_agents
+        ]
+        check_tools([*own, *children])
         profile = LeadProfile(
             name=self.name,
             soul=self.prompt,

@@ -50,6 +50,47 @@ def names_and_tools(
     return tuple(dict.fromkeys(names)), own
 
 
+def check_tools(own: Iterable[BaseTool]) -> None:
+    """Refuse two tools of one name: an agent or its helpers would be offered the wrong one.
+
+    Raises:
+        UsageError: names it.
+    """
+    seen: dict[str, Any] = {}
+    for tool in own:
+        code = _code(tool)
+        if seen.setdefault(tool.name, code) is not code:
+            raise UsageError(
+                f"Two different tools are called {tool.name!r}.", cure="Rename one of them."
+            )
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Refuse helpers that nobody can call by their name.
+
+    Raises:
+        UsageError: a name is empty, has blanks around it, or is there twice.
+    """
+    seen: set[str] = set()
+    for name in names:
+        if not name.isprintable() or name.strip() != name or not name:
+            raise UsageError(
+                f"{name!r} is no name for a sub-agent.", cure='Give one like "researcher".'
+            )
+        if name in seen:
+            raise UsageError(
+                f"Two sub-agents are called {name!r}.", cure="Give each a name of its own."
+            )
+        seen.add(name)
+
+
+def _code(tool: BaseTool) -> Any:
+    """What tells two tools apart: the function that was handed in, else the tool itself."""
+    if not isinstance(tool, StructuredTool):
+        return tool
+    return tool.func or tool.coroutine or tool
+
+
 def _made(given: BaseTool | Callable[..., Any]) -> BaseTool:
     if isinstance(given, BaseTool):
         return given

@@ -164,5 +164,6 @@ def _check_children(roster: Roster, parts: LeadParts) -> None:
     """Names that do not exist are told when the process starts, not in the middle of a run."""
     tools = {tool.name for tool in parts.tools}
     tools |= {tool.name for row in build_rows(parts, "child") for tool in row.tools}
+    tools |= {tool.name for tool in parts.child_tools}
     for warning in roster.check(parts.catalog.names(), tools):
         logger.warning("%s", warning)
