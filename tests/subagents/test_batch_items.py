@@ -35,6 +35,8 @@ CSV = '\ufeffname,city\r\nAnn,"Bonn, Rhine"\r\n\r\nBö,"the ""old"" town"\r\n'
         ("a.json", "\n".join(json.dumps(row) for row in ROWS)),
         ("a.csv", CSV),
         ("a.csv", 'name;city\nAnn;Bonn, Rhine\nBö;"the ""old"" town"'),
+        ("a.csv", '"name";"city"\nAnn;Bonn, Rhine\nBö;"the ""old"" town"'),
+        ("a.csv", 'name\tcity\nAnn\tBonn, Rhine\nBö\t"the ""old"" town"'),
         ("a.tsv", 'name\tcity\nAnn\tBonn, Rhine\nBö\t"the ""old"" town"'),
         ("list", json.dumps(ROWS)),
         ("list.txt", "\n".join(json.dumps(row) for row in ROWS)),
@@ -62,6 +64,14 @@ def test_lines_that_begin_like_json_stay_lines() -> None:
     assert parsed("a.txt", b"{name} of the day\nother").items == ["{name} of the day", "other"]
 
 
+def test_only_the_ends_of_lines_part_items_and_columns() -> None:
+    assert parsed("a.txt", "page\x0c one\rp\u2028two\r\nx".encode()).items == [
+        "page\x0c one", "p\u2028two", "x",
+    ]  # fmt: skip
+    [row] = parsed("a.csv", b'"name, in full";age\nAnn;3\n').items
+    assert row == {"name, in full": "Ann", "age": "3"}
+
+
 def test_places_count_lines_of_the_file() -> None:
     assert parsed("a.txt", b"\none\n\ntwo").places == ["line 2", "line 4"]
     assert parsed("a.csv", b"a,b\n1,2\n\n3,4").places == ["line 2", "line 4"]
@@ -74,7 +84,10 @@ def test_places_count_lines_of_the_file() -> None:
         ("a.jsonl", b'{"a": 1}\n\n{"a": ', "Line 3 of a.jsonl is broken JSON"),
         ("a.jsonl", b'{"a": 1}\n[1]', "Line 2 is a list."),
         ("a.jsonl", b'{"a": 1}\nnull', "Line 2 is empty."),
-        ("a.jsonl", b'"x"\n"  "', "Line 2 is a str."),
+        ("a.jsonl", b'"x"\n"  "', "Line 2 is empty."),
+        ("a.json", b"[" * 99_999, "a.json is broken JSON"),
+        ("a.jsonl", b'{"a":' * 99_999, "Line 1 of a.jsonl is broken JSON"),
+        ("a.csv", b"a\n" + b"x" * 150_000, "Line 2 of a.csv has a cell of more than 131,072"),
         ("a.json", b'["a",\n"b"', "a.json is broken JSON at line 2"),
         ("a.json", b'"text"', "a.json holds no JSON list."),
         ("a.csv", b"a,b\n1,2\n3", "Line 3 of a.csv has 1 cells, the header 2."),
@@ -125,6 +138,7 @@ def test_a_template_that_does_not_fit_is_refused(
         ("All: {item}", {"b": [1], "a": None}, 'All: {"b":[1],"a":null}'),
         ("Own: {item}", {"item": "field"}, "Own: field"),
         ('{item} as {"x": {{y}} } {}', "a", 'a as {"x": {y} } {}'),
+        ('{"a":{"b":{item}}}', 1, '{"a":{"b":1}}'),
         ("{First Name}", {"First Name": "Ann"}, "Ann"),
     ],
 )

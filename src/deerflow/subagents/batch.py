@@ -171,7 +171,7 @@ def _inline(text: str) -> list[Any]:
     """A list that came as JSON text."""
     try:
         return json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ToolError(
             f"`items` is broken JSON: {error}.", cure="Give a list, or the path of a file."
         ) from None

@@ -25,6 +25,8 @@ WHOLE = "item"
 
 _BRACES = re.compile(r"\{\{|\}\}|\{([^{}\n]{1,200})\}")
 _NAME = re.compile(r"[^\W\d]\w*")
+_LINE_END = re.compile(r"\r\n|\r|\n")
+_QUOTED = re.compile(r'"[^"]*"')
 _SHOWN = 20
 
 
@@ -111,11 +113,15 @@ def check_template(template: str, sheet: Sheet) -> None:
 
 
 def rendered(template: str, item: Item) -> str:
-    """The prompt for an item. Braces that hold no placeholder stay as they are."""
+    """The prompt for an item. Braces that hold no placeholder stay as they are.
+
+    Where nothing opens with two braces, two closing ones are the end of nested ones.
+    """
+    doubled = "{{" in template
 
     def fill(match: re.Match[str]) -> str:
         if match[1] is None:
-            return match[0][0]
+            return match[0][0] if doubled else match[0]
         name = match[1].strip()
         if isinstance(item, dict) and name in item:
             return _as_text(item[name])
@@ -180,7 +186,7 @@ def _item(value: Any, place: str) -> Item:
         return cast("dict[str, Any]", value)
     if isinstance(value, int | float):
         return stored.decode()
-    what = "empty" if not value else f"a {kind}"
+    what = "empty" if not value or kind == "str" else f"a {kind}"
     raise ToolError(
         f"{place.capitalize()} is {what}.", cure="Each item is a text or an object with fields."
     )
@@ -202,14 +208,14 @@ def _text(path: str, data: bytes) -> str:
 def _is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
-    except ValueError:
+    except (ValueError, RecursionError):
         return False
 
 
 def _of_json(path: str, text: str, *, strict: bool) -> Sheet | None:
     try:
         values = json.loads(text)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         if not strict:
             return None  # lines that begin with a bracket
         line = getattr(error, "lineno", 1)
@@ -228,7 +234,7 @@ def _of_json_lines(path: str, text: str) -> Sheet:
             continue
         try:
             value = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ToolError(
                 f"Line {number} of {path} is broken JSON: {getattr(error, 'msg', error)}.",
                 cure="Correct or remove that line: each line is one JSON value.",
@@ -239,13 +245,14 @@ def _of_json_lines(path: str, text: str) -> Sheet:
 
 
 def _of_lines(text: str) -> Sheet:
-    lines = [(n, line.strip()) for n, line in enumerate(text.splitlines(), 1) if line.strip()]
+    found = enumerate(_LINE_END.split(text), 1)
+    lines = [(number, line.strip()) for number, line in found if line.strip()]
     return Sheet([line for _, line in lines], [f"line {number}" for number, _ in lines])
 
 
 def _delimiter(text: str) -> str:
-    head = text.lstrip("\r\n").split("\n", 1)[0]
-    return ";" if "," not in head and ";" in head else ","
+    head = _QUOTED.sub("", text.lstrip("\r\n").split("\n", 1)[0])
+    return next((sign for sign in ",;\t" if sign in head), ",")
 
 
 def _of_table(path: str, text: str, delimiter: str) -> Sheet:
@@ -269,9 +276,13 @@ def _of_table(path: str, text: str, delimiter: str) -> Sheet:
             places.append(f"line {reader.line_num}")
             items.append(dict(zip(header, row, strict=True)))
     except csv.Error as error:
-        raise ToolError(
-            f"Line {reader.line_num} of {path} is broken CSV: {error}.", cure="Correct that line."
-        ) from None
+        line = f"Line {reader.line_num} of {path}"
+        if "field limit" in str(error):
+            raise ToolError(
+                f"{line} has a cell of more than {csv.field_size_limit():,} characters.",
+                cure="Put the long text into a file and give its path, or use JSONL.",
+            ) from None
+        raise ToolError(f"{line} is broken CSV: {error}.", cure="Correct that line.") from None
     return Sheet(items, places)
 
 
