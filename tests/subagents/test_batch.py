@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -302,6 +303,33 @@ async def test_a_stop_leaves_a_whole_file_and_a_resume_does_the_rest(tmp_path: P
         lines = await lines_of(harness, path)
         assert [line["result"] for line in lines] == ["fine"] * 6
         assert result.usage["by_caller"]["general-purpose"]["calls"] == 8
+
+
+async def test_results_that_cannot_be_written_are_not_paid_twice(tmp_path: Path) -> None:
+    sections: dict[str, Any] = {"database": {"backend": "sqlite"}, "sandbox": LOCAL}
+    tale = {"lead": [says("", batch(["a", "b"])), says("No room.")], "child": [says("fine")]}
+    async with opened(tmp_path, tale, **sections) as harness:
+        thread = await harness.storage.threads.ensure("local", "t")
+        workspace = _folders(harness, thread).workspace
+        workspace.mkdir(parents=True)
+        (workspace / "batches").write_text("in the way")
+        told = answer_of((await played(harness)).result).text
+    assert told.startswith("Error: All 2 items were run, but their results cannot be written")
+    (workspace / "batches").unlink()
+    [name] = re.findall("batch:[0-9a-f]{32}", told)
+    tale = {
+        "lead": [says("", batch(name), batch("batch:other")), says("Here.")],
+        "child": [says("twice")],
+    }
+    async with opened(tmp_path, tale, **sections) as harness:
+        done = await played(harness)
+        written, unknown = [m for m in done.result.messages[1:] if m.type == "tool"]
+        lines = await lines_of(harness, written.additional_kwargs[BATCH]["path"])
+        requests = len(scripted_of(harness).requests)
+    assert [line["result"] for line in lines] == ["fine", "fine"]
+    assert "There is no 'batch:other' here." in unknown.text
+    assert requests == 2, "no child ran again"
+    assert "general-purpose" not in done.result.usage["by_caller"]
 
 
 @pytest.mark.parametrize(

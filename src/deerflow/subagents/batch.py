@@ -18,7 +18,7 @@ from pydantic import BaseModel, WithJsonSchema
 from deerflow.agent.calls import CallBook
 from deerflow.agent.context import RunContext
 from deerflow.config.schema import BatchConfig
-from deerflow.errors import DeerFlowError, ToolError
+from deerflow.errors import DeerFlowError, SandboxError, ToolError
 from deerflow.middlewares.token_usage import CHILD_USAGE, add_child
 from deerflow.storage.protocol import BatchRow
 from deerflow.subagents.batch_items import Sheet, check_template, dumped, listed, parsed
@@ -39,6 +39,8 @@ BATCH = "deerflow_batch"
 """additional_kwargs of the result: {batch_id, total, done, failed, path}."""
 MAX_BYTES = 64 << 20
 """Bytes of a file of items."""
+AGAIN = "batch:"
+"""Begins `items` that name an earlier batch of the thread, whose results could not be written."""
 LAST_WORDS = 1.0
 """Seconds that a stopped batch may take to write down what it has."""
 
@@ -76,9 +78,10 @@ def batch_tools(executor: Executor, roster: Roster, config: BatchConfig) -> list
         max_turns: int | None = None,
     ) -> Any:
         run = cast("RunContext", runtime.context)
-        spec = _kind(roster, subagent_type)
+        row = await _earlier(items, run)
+        spec = _kind(roster, row.settings["kind"] if row is not None else subagent_type)
         batch_id = _batch_id(runtime, run)
-        row = await run.storage.batches.get(batch_id)
+        row = row or await run.storage.batches.get(batch_id)
         if row is None:
             _check_turns(max_turns)
             sheet, source = await _read(items, runtime, config.max_items)
@@ -119,7 +122,15 @@ async def _worked(job: BatchJob, concurrency: int, path: str) -> None:
             with contextlib.suppress(DeerFlowError, TimeoutError):
                 async with asyncio.timeout(LAST_WORDS):
                     await write_results(job.run, job.row, path)
-    await write_results(job.run, job.row, path)
+    try:
+        await write_results(job.run, job.row, path)
+    except SandboxError as error:
+        raise ToolError(
+            f"All {job.row.total:,} items were run, but their results cannot be written: "
+            f"{error.message}",
+            cure=f"{error.cure} Then call {NAME} with items {AGAIN + job.row.batch_id!r}: what is "
+            "done is not run again.".lstrip(),
+        ) from error
 
 
 async def _told(job: BatchJob, path: str, runtime: Runtime) -> Any:
@@ -130,9 +141,25 @@ async def _told(job: BatchJob, path: str, runtime: Runtime) -> Any:
     add_child(run, runtime.tool_call_id or "", None)  # its items have been counted
     facts: dict[str, Any] = {"batch_id": row.batch_id, "total": row.total, "path": path}
     facts |= {status: counts.get(status, 0) for status in ("done", "failed")}
-    extra = {BATCH: facts, CHILD_USAGE: meter.to_dict()}
+    extra: dict[str, Any] = {BATCH: facts}
+    if row.run_id == run.run_id:  # else another run has paid
+        extra[CHILD_USAGE] = meter.to_dict()
     text = summary(counts, row.total, path, failures)
     return answer(NAME, runtime, text, additional_kwargs=extra)
+
+
+async def _earlier(items: list[Any] | str, run: RunContext) -> BatchRow | None:
+    """The batch that `items` names, None when they are items.
+
+    Raises:
+        ToolError: the thread has no such batch.
+    """
+    if not isinstance(items, str) or not items.startswith(AGAIN):
+        return None
+    row = await run.storage.batches.get(items.removeprefix(AGAIN).strip())
+    if row is None or row.thread_key != run.thread_key:
+        raise ToolError(f"There is no {items!r} here.", cure="Give a list, or a path.")
+    return row
 
 
 async def _read(items: list[Any] | str, runtime: Runtime, most: int) -> tuple[Sheet, str]:

@@ -184,7 +184,8 @@ class BatchJob:
 
     async def _take_up(self) -> None:
         """Reopen what was under way or waited, and count what finished items have used."""
-        if await self._batches.reopen(self.row.batch_id) or self.run.resumed:
+        opened = await self._batches.reopen(self.row.batch_id)
+        if self.row.run_id == self.run.run_id and (opened or self.run.resumed):
             async for page in pages(self.run, self.row):
                 for item in page:
                     if item.status in ("done", "failed"):
