@@ -27,18 +27,23 @@ _ENGLISH = (
     r"cannot|should|ha(?:ve|s) to|needs? to|requir(?:e[sd]?|ements?)|forbid(?:den|s)?|avoid|"
     r"prefer|except|unless|without|max(?:imum|imal)?|min(?:imum|imal)?|exactly|ensure|make sure|"
     r"remember|important|note that|keep|stick|chang(?:e[sd]?|ing)|replace|rename|switch|i meant?|"
-    r"stop|allowed|up to|under|within|before|after|until|by|ignore|skip|leave|from now on|any ?more"
+    r"stop|allowed|up to|under|within|before|after|until|by|ignore|skip|leave|from now on|"
+    r"any ?more|nothing|none|\w+er than|tops|cap(?:ped)?|forget|scratch that|oops|sorry|misspoke|drop|"
+    r"remove|delete|hands off|steer clear|(?:answer|reply|respond|write|do it) in|call me|just the"
 )
 _GERMAN = (
     r"muss|m\u00fcssen|musst|darf|d\u00fcrfen|nie(?:mals)?|immer|nur|h\u00f6chstens|mindestens|"
     r"maximal|minimal|nicht|kein\w*|stattdessen|sondern|eigentlich|korrektur|korrigier\w*|falsch|"
     r"grenze|obergrenze|frist|bis|soll\w*|verwende\w*|benutz\w*|nutze|statt|ohne|au\u00dfer|"
-    r"vermeide\w*|bitte nur|ab sofort"
+    r"vermeide\w*|bitte nur|ab sofort|nein|nichts|ausschlie\u00dflich|sp\u00e4testens|"
+    r"fr\u00fchestens|lieber|weniger als|mehr als|meinte|vergiss|\u00e4nder\w*|lass(?:e|t)?|auf deutsch|"
+    r"antworte\w*|halte dich|verboten|entfern\w*|streich\w*"
 )
 _FRENCH = (
     r"dois|doit|doivent|devez|faut|jamais|toujours|seulement|uniquement|au plus|au moins|pas|"
     r"plut\u00f4t|au lieu|en fait|erreur|faux|limite|d\u00e9lai|utilis\w*|sans|sauf|\u00e9vite\w*|"
-    r"maximum|minimum|avant|d\u00e9sormais"
+    r"maximum|minimum|avant|d\u00e9sormais|non|ne|rien|aucune?|moins de|plus de|r\u00e9pond\w*|"
+    r"supprim\w*|interdit\w*|pr\u00e9f\u00e8r\w*|voulais dire|corrig\w*|gard(?:e|ez)|oublie\w*"
 )
 _CHINESE = (
     "\u4e0d\u8981|\u4e0d\u80fd|\u4e0d\u53ef|\u4e0d\u5f97|\u4e0d\u51c6|\u4e0d\u8bb8|\u4e0d\u7528|"
@@ -50,7 +55,11 @@ _CHINESE = (
     "\u800c\u4e0d|\u5176\u5b9e|\u5b9e\u9645\u4e0a|\u9650\u5236|\u4e0a\u9650|\u4e0b\u9650|\u9884"
     "\u7b97|\u622a\u6b62|\u671f\u9650|\u8bf7\u7528|\u4f7f\u7528|\u8981\u7528|\u603b\u662f|\u6c38"
     "\u8fdc|\u4ece\u4e0d|\u6bcf\u6b21|\u9700\u8981|\u8981\u6c42|\u8bb0\u4f4f|\u6ce8\u610f|\u9664"
-    "\u4e86|\u9664\u975e|\u4fdd\u6301|\u4fdd\u7559|\u7edf\u4e00|\u4ece\u73b0\u5728|\u4ee5\u540e"
+    "\u4e86|\u9664\u975e|\u4fdd\u6301|\u4fdd\u7559|\u7edf\u4e00|\u4ece\u73b0\u5728|\u4ee5\u540e|"
+    "\u63a7\u5236\u5728|\u5220|\u5c11\u4e8e|\u591a\u4e8e|\u4f4e\u4e8e|\u9ad8\u4e8e|"
+    "\u65e9\u4e8e|\u665a\u4e8e|\u65e0\u9700|\u9650|\u53bb\u6389|\u4e0d\u542b|\u4e0d\u5f97|"
+    "\u6211\u8bf4\u7684\u662f|\u6211\u662f\u8bf4|\u53eb\u6211|\u6700\u597d|\u524d\u4ea4|"
+    "\u56de\u7b54"
 )
 _DIRECTIVE = re.compile(
     rf"(?<!\w)(?:{_ENGLISH}|{_GERMAN}|{_FRENCH})(?!\w)|(?<!\w)n['\u2019](?=\w)|{_CHINESE}",
