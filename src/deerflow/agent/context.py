@@ -55,6 +55,7 @@ class RunContext:
             An item's requests read the same on every later day; it has no checkpoints, and of its
             messages the log holds failed results alone.
         skills: names that may be used, None for all.
+        asked: whether a call of this process waited for a human (kept on the root).
     """
 
     user_id: str
@@ -86,6 +87,7 @@ class RunContext:
     tasks: dict[str, str] = field(default_factory=dict[str, str])
     batch_day: str = ""
     skills: tuple[str, ...] | None = None
+    asked: bool = False
     _sandbox: Sandbox | None = None
 
     @property

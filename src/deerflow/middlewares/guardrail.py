@@ -101,6 +101,7 @@ class GuardrailMiddleware(Middleware):
                 return await next_(request)
             if verdict.decision == "deny":
                 return _denied(request, verdict, run)
+            run.root.asked = True
             row = await run.storage.approvals.request(self._asked(request, verdict, key, run))
         return await self._carry_out(request, next_, run, row)
 

@@ -228,7 +228,7 @@ class Runs:
         storage = self._parts.storage
         if interrupted:
             return await waiting_outcome(storage.approvals, context.user_id, context.thread_key)
-        if self._parts.config.guardrails.enabled:  # a child that was stopped waits no more
+        if context.asked or context.resumed:  # a child that was stopped waits no more
             await supersede(storage, time.time(), context.thread_key)
         ended = messages, context.folders.outputs, context.expect
         return await asyncio.to_thread(outcome_of, *ended) if context.expect else outcome_of(*ended)
