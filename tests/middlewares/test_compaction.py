@@ -151,6 +151,7 @@ def test_where_it_does_not_fit_less_is_kept_then_results_are_cut() -> None:
 def test_what_counts_as_the_command() -> None:
     assert command(user("/compact")) == ""
     assert command(user("  /compact \n")) == ""
+    assert command(user("/Compact Keep names")) == "Keep names", "as a telephone writes it"
     assert command(user("/compact keep the API\nnames")) == "keep the API\nnames"
     for other in ("/compacted", "please /compact", "/compact-it", "compact", ""):
         assert command(user(other)) is None

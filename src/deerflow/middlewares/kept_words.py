@@ -28,16 +28,17 @@ _ENGLISH = (
     r"prefer|except|unless|without|max(?:imum|imal)?|min(?:imum|imal)?|exactly|ensure|make sure|"
     r"remember|important|note that|keep|stick|chang(?:e[sd]?|ing)|replace|rename|switch|i meant?|"
     r"stop|allowed|up to|under|within|before|after|until|by|ignore|skip|leave|from now on|"
-    r"any ?more|nothing|none|\w+er than|tops|cap(?:ped)?|forget|scratch that|oops|sorry|misspoke|drop|"
-    r"remove|delete|hands off|steer clear|(?:answer|reply|respond|write|do it) in|call me|just the"
+    r"any ?more|nothing|none|\w+er than|tops|cap(?:ped)?|forget|scratch that|oops|sorry|misspoke|"
+    r"drop|remove|delete|hands off|steer clear|(?:answer|reply|respond|write|do it) in|call me|"
+    r"just the"
 )
 _GERMAN = (
     r"muss|m\u00fcssen|musst|darf|d\u00fcrfen|nie(?:mals)?|immer|nur|h\u00f6chstens|mindestens|"
     r"maximal|minimal|nicht|kein\w*|stattdessen|sondern|eigentlich|korrektur|korrigier\w*|falsch|"
-    r"grenze|obergrenze|frist|bis|soll\w*|verwende\w*|benutz\w*|nutze|statt|ohne|au\u00dfer|"
-    r"vermeide\w*|bitte nur|ab sofort|nein|nichts|ausschlie\u00dflich|sp\u00e4testens|"
-    r"fr\u00fchestens|lieber|weniger als|mehr als|meinte|vergiss|\u00e4nder\w*|lass(?:e|t)?|auf deutsch|"
-    r"antworte\w*|halte dich|verboten|entfern\w*|streich\w*"
+    r"grenze|obergrenze|frist|bis|soll\w*|verwende\w*|benutz\w*|nutze|statt|ohne|au(?:\u00df|ss)er|"
+    r"vermeide\w*|bitte nur|ab sofort|nein|nichts|ausschlie(?:\u00df|ss)lich|sp\u00e4testens|"
+    r"fr\u00fchestens|lieber|weniger als|mehr als|meinte|vergiss|\u00e4nder\w*|lass(?:e|t)?|"
+    r"auf deutsch|antworte\w*|halte dich|verboten|entfern\w*|streich\w*"
 )
 _FRENCH = (
     r"dois|doit|doivent|devez|faut|jamais|toujours|seulement|uniquement|au plus|au moins|pas|"

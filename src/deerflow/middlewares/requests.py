@@ -11,12 +11,12 @@ from deerflow.agent.deliverables import REMINDER
 
 COMPACTED = "deerflow_compacted"
 """additional_kwargs of the answer to `/compact`."""
-_COMPACT = re.compile(r"\s*/compact(?:\s+(?P<hint>\S.*?))?\s*\Z", re.DOTALL)
+_COMPACT = re.compile(r"\s*/compact(?:\s+(?P<hint>\S.*?))?\s*\Z", re.DOTALL | re.IGNORECASE)
 
 
 def compact_hint(text: str) -> str | None:
     """What `/compact` is to keep above all, "" without a hint; None for any other text."""
-    found = _COMPACT.match(text) if "/compact" in text[:40] else None
+    found = _COMPACT.match(text) if "/compact" in text[:40].lower() else None
     return None if found is None else found["hint"] or ""
 
 
