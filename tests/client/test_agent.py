@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from langchain_core.messages import ToolMessage
 
-from deerflow import Agent, Memory, ScriptedChatModel, Skill, SubAgent
+from deerflow import Agent, Memory, ScriptedChatModel, SessionGoal, Skill, SubAgent
 from deerflow.config.schema import AppConfig
 from deerflow.errors import UsageError
 from fakes.harness import SCRIPTED
@@ -241,3 +241,48 @@ async def test_a_cancelled_caller_stops_the_run(tmp_path: Path) -> None:
             await work
         [run] = await storage.threads.runs(thread.thread_key)
     assert run.status == "cancelled"
+
+
+async def test_the_number_of_continuations_is_kept(tmp_path: Path) -> None:
+    go_on = {"text": '{"verdict": "continue", "reason": "more"}'}
+    made = agent(tmp_path, "One.", go_on, "Two.", go_on, goal=SessionGoal("All", 1))
+    result = await made.run("Go.")
+    assert result.goal is not None
+    assert (result.goal["status"], result.goal["max_continuations"]) == ("exhausted", 1)
+
+
+@pytest.mark.parametrize(
+    ("facts", "message"),
+    [
+        ({"prompt": "a\ud800"}, "The prompt of the agent holds signs"),
+        ({"name": "a\0"}, "The name of the agent holds signs"),
+        ({"skills": "verse"}, r"Write: \['verse'\]"),
+        ({"sub_agents": [SubAgent("a", prompt="\ud800")]}, "The sub-agent 'a' holds signs"),
+        ({"sub_agents": [SubAgent("a", max_attempts=0)]}, "has no attempt"),
+    ],
+)
+async def test_facts_that_no_run_can_use_are_refused(
+    tmp_path: Path, facts: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(UsageError, match=message):
+        await agent(tmp_path, "Hi.", **facts).run("Hello")
+
+
+async def test_an_open_agent_is_not_opened_again(tmp_path: Path) -> None:
+    async with agent(tmp_path, "Hi.") as made:
+        opened = made.harness
+        with pytest.raises(UsageError, match="open already"):
+            await made.__aenter__()
+        assert made.harness is opened
+        assert (await made.run("Hello")).text == "Hi."
+    async with made:
+        assert made.harness is not None
+
+
+async def test_an_agent_that_could_not_be_opened_can_be_opened_later(tmp_path: Path) -> None:
+    made = agent(tmp_path, "Hi.", tools=["bassh"])
+    with pytest.raises(UsageError, match="Did you mean"):
+        await made.__aenter__()
+    made.tools = ["bash"]
+    async with made:
+        assert (await made.run("Hello")).text == "Hi."

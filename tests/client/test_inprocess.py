@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -147,3 +148,36 @@ async def test_two_clients_over_one_harness_never_meet(tmp_path: Path) -> None:
         for work in (bob.threads.messages("t"), bob.artifacts.list("t"), bob.resume("t")):
             with pytest.raises(NotFoundError, match="no thread 't'"):
                 await work
+
+
+async def test_an_open_client_is_not_opened_again(tmp_path: Path) -> None:
+    async with client(tmp_path, "Hi.") as opened:
+        with pytest.raises(UsageError, match="open already"):
+            await opened.__aenter__()
+        assert (await opened.chat("Hello")).text == "Hi."
+
+
+async def test_all_that_waits_is_listed(tmp_path: Path) -> None:
+    asked = {"calls": [{"name": "ls", "args": {"path": f"/mnt/user-data/{n}"}} for n in range(101)]}
+    rules = {"rules": [{"tools": "ls", "decision": "ask"}]}
+    guard = {"enabled": True, "provider": {"use": "allowlist", "config": rules}}
+    async with client(tmp_path, asked, guardrails=guard) as opened:
+        await opened.chat("Look.", thread_id="t")
+        assert len(await opened.approvals.list()) == 101
+
+
+async def test_a_waiter_of_a_resume_that_is_cancelled_stops_it(tmp_path: Path) -> None:
+    slow = {"text": "word " * 400, "gap_ms": 20}
+    async with client(tmp_path, slow, slow) as opened:
+        thread = await opened.threads.create("t")
+        stores = opened._desk.harness.storage  # pyright: ignore[reportPrivateUsage]
+        asked = aiter(stores.events.follow(thread.thread_key, after=0))
+        for start in (opened.chat("Speak.", thread_id="t"), opened.resume("t")):
+            task = asyncio.create_task(start)
+            while (await anext(asked)).type != "model_started":
+                pass
+            task.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+        ended = [e for e in await opened.threads.events("t") if e.type == "run_ended"]
+        assert [e.payload["status"] for e in ended] == ["cancelled", "cancelled"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import threading
 from typing import Any
 
@@ -61,3 +62,19 @@ async def test_a_plain_function_never_blocks_the_loop() -> None:
     _, [made] = names_and_tools([where])
     assert await made.ainvoke({}) == "ok"
     assert seen != [threading.main_thread().name]
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ("bash", r"Write: \['bash'\]"),
+        ([functools.partial(double, 1)], "has no name"),
+        ([tool("load_skill")], "'load_skill' is built in"),
+        ([tool("web")], "'web' is configured"),
+        ([tool("has space")], "no name of a tool"),
+        ([tool("x" * 65)], "no name of a tool"),
+    ],
+)
+def test_tools_that_a_model_could_not_call_are_refused(given: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message):
+        names_and_tools(given, ["web"])

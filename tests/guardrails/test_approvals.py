@@ -175,3 +175,13 @@ def test_long_texts_are_cut_wherever_they_are() -> None:
     for text in (shown["a"][0], shown["a"][1]["b"]):
         assert text.endswith(f"… ({approvals.SHOWN + 1} characters in all)")
     assert args["a"][0] == long
+
+
+@pytest.mark.parametrize("args", [[1, 2], "x", {"n": float("nan")}, {"n": float("inf")}, {1: 2}])
+async def test_arguments_that_would_not_arrive_as_they_are_are_refused(args: Any) -> None:
+    storage = await store()
+    with pytest.raises(UsageError, match="The arguments are no JSON object"):
+        await approvals.decide(storage, "ann", "aaaa1111", replace(YES, edited=args))
+    row = await storage.approvals.get("ann", "aaaa1111")
+    assert row is not None
+    assert row.status == "pending"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -91,3 +92,96 @@ async def test_a_custom_agent_leads_a_run(tmp_path: Path) -> None:
     assert "Answer in rhymes." in asked[0].messages[0].text
     assert "rhymes" not in asked[1].messages[0].text
     assert len(asked[1].tool_names) > 5
+
+
+@pytest.mark.parametrize("file", ["SKILL", "SOUL.md", "config.yaml"])
+async def test_a_link_that_leads_out_is_not_read(tmp_path: Path, file: str) -> None:
+    secret = tmp_path / "secret"
+    secret.mkdir()
+    (secret / "SOUL.md").write_text("hidden: 1")
+    (secret / "config.yaml").write_text("hidden: 1")
+    kept, folder = profiles(tmp_path), tmp_path / "ann" / "spy"
+    folder.parent.mkdir()
+    if file == "SKILL":  # the whole folder
+        folder.symlink_to(secret)
+    else:
+        folder.mkdir()
+        if file != "SOUL.md":
+            (folder / "SOUL.md").write_text("Spy.")
+        (folder / file).symlink_to(secret / file)
+    with pytest.raises(ConfigError, match="is a link that leads out") as caught:
+        await kept.get("ann", "spy")
+    assert "hidden" not in str(caught.value)
+
+
+async def test_a_pipe_in_the_place_of_the_settings_is_not_waited_for(tmp_path: Path) -> None:
+    kept = profiles(tmp_path)
+    await kept.save("ann", POET)
+    (tmp_path / "ann" / "poet" / "config.yaml").unlink()
+    os.mkfifo(tmp_path / "ann" / "poet" / "config.yaml")
+    with pytest.raises(ConfigError, match=r"config\.yaml: is no regular file"):
+        await kept.get("ann", "poet")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [("description: 2024-13-45", "month"), ("- a", r"config\.yaml: Input"), ("0", "dictionary")],
+)
+async def test_settings_of_any_kind_are_one_message(
+    tmp_path: Path, text: str, message: str
+) -> None:
+    kept = profiles(tmp_path)
+    await kept.save("ann", POET)
+    (tmp_path / "ann" / "poet" / "config.yaml").write_text(text)
+    with pytest.raises(ConfigError, match=message):
+        await kept.get("ann", "poet")
+
+
+async def test_no_tools_are_not_all_tools(tmp_path: Path) -> None:
+    kept, bare = profiles(tmp_path), LeadProfile(name="bare", soul="x", tools=(), skills=())
+    await kept.save("ann", bare)
+    assert await kept.get("ann", "bare") == bare
+
+
+async def test_a_soul_that_cannot_be_written_leaves_the_former_agent(tmp_path: Path) -> None:
+    kept = profiles(tmp_path)
+    await kept.save("ann", POET)
+    with pytest.raises(UsageError, match="no text"):
+        await kept.save("ann", LeadProfile(name="poet", soul="\ud800", max_turns=1))
+    assert await kept.get("ann", "poet") == POET
+    assert sorted(f.name for f in (tmp_path / "ann" / "poet").iterdir()) == [
+        "SOUL.md",
+        "config.yaml",
+    ]
+
+
+async def test_a_soul_that_is_too_long_is_not_cut_in_silence(tmp_path: Path) -> None:
+    kept = profiles(tmp_path)
+    await kept.save("ann", POET)
+    (tmp_path / "ann" / "poet" / "SOUL.md").write_text("x" * (MAX_SOUL + 1))
+    with pytest.raises(ConfigError, match="more than 65536 characters"):
+        await kept.get("ann", "poet")
+
+
+async def test_only_agents_that_can_be_named_are_listed(tmp_path: Path) -> None:
+    kept = profiles(tmp_path)
+    await kept.save("ann", POET)
+    (tmp_path / "ann" / ".hidden").mkdir()
+    (tmp_path / "ann" / ".hidden" / "SOUL.md").write_text("x")
+    assert await kept.list("ann") == ["poet"]
+
+
+async def test_a_resume_whose_agent_is_gone_leaves_the_run_as_it_is(tmp_path: Path) -> None:
+    async with scripted_harness([{"error": "auth"}, "Hi."], tmp_path) as harness:
+        kept = FolderProfiles(lambda user: tmp_path / "users" / user / "agents")
+        await kept.save("local", LeadProfile(name="poet", soul="Rhyme."))
+        begun = RunRequest("Go.", thread_id="t", agent_name="poet")
+        await (await harness.runs.start(begun)).result()
+        soul = tmp_path / "users" / "local" / "agents" / "poet" / "SOUL.md"
+        soul.rename(soul.with_name("gone"))
+        again = RunRequest(thread_id="t", resume=True)
+        for _ in range(2):  # nobody holds the run, so the second is no conflict
+            with pytest.raises(NotFoundError, match="no agent 'poet'"):
+                await harness.runs.start(again)
+        soul.with_name("gone").rename(soul)
+        assert (await (await harness.runs.start(again)).result()).text == "Hi."

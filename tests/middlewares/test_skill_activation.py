@@ -7,6 +7,7 @@ from typing import Any
 
 from langchain_core.messages import ToolMessage
 
+from deerflow.agent.context import RunContext
 from deerflow.middlewares.compaction import KEEP
 from deerflow.middlewares.skill_activation import SkillActivationMiddleware
 from deerflow.runtime.request import RunRequest
@@ -73,6 +74,25 @@ async def test_tools_outside_the_list_are_refused_while_it_is_active() -> None:
     assert (await outcome("web_search", {})).text == "done"
     both = await outcome("web_search", {"count-deer": "", "write-well": ""})
     assert both.status == "error", "a skill without a list lifts no other's"
+
+
+async def test_the_limits_of_a_skill_outlive_its_file() -> None:
+    skills = InMemorySkills([(COUNT, "Count."), (FREE, "Write.")])
+    made, run = SkillActivationMiddleware(skills), run_context()
+    state = await started([made], {"messages": [user("/count-deer please")]}, run)
+    skills._skills.clear()  # pyright: ignore[reportPrivateUsage]  # removed while the run goes on
+
+    async def answered(name: str, of: RunContext, active: dict[str, str]) -> str:
+        asked = request(tool(name), of, {**state, "active_skills": active})
+        done = await call_tool([made], of, asked, _done)
+        assert isinstance(done, ToolMessage)
+        return done.text
+
+    assert "not allowed" in await answered("web_search", run, state["active_skills"])
+    assert await answered("bash", run, state["active_skills"]) == "done"
+    assert await answered("web_search", run, {"write-well": ""}) == "done"
+    resumed = run_context()  # in a new process nobody knows what it allowed
+    assert "it allows no tools" in await answered("bash", resumed, state["active_skills"])
 
 
 async def _done(**args: Any) -> str:

@@ -135,3 +135,16 @@ def test_the_line_for_people_is_one_line() -> None:
     assert line.startswith("Goal blocked (0 of 8 continuations): x x")
     assert line.endswith("…. no key")
     assert "\n" not in line
+
+
+def test_much_white_space_costs_no_time() -> None:
+    # a backtracking pattern needs hours for it
+    assert command_of("/goal a" + " " * 2_000_000) == Command("a")
+    with pytest.raises(UsageError, match="2,000,002 characters"):
+        command_of("/goal a" + " " * 2_000_000 + "b")
+
+
+@pytest.mark.parametrize("sign", ["\0", "\ud800"])
+def test_signs_that_are_no_text_are_refused(sign: str) -> None:
+    with pytest.raises(UsageError, match="no text"):
+        SessionGoal(f"a{sign}b")

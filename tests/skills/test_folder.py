@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -127,3 +128,75 @@ async def test_allowed_tools_in_every_spelling(tmp_path: Path) -> None:
     put(tmp_path, "two", "---\nname: two\ndescription: d\nallowed-tools: [bash, ls]\n---\n")
     skills = (await listed(tmp_path)).skills
     assert [s.allowed_tools for s in skills] == [("Bash(git:*)", "Read"), ("bash", "ls")]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["released: 2024-13-45", f"number: {'9' * 10_000}", "notes: [unclosed"],
+    ids=["month 13", "digits", "bracket"],
+)
+async def test_a_header_that_yaml_cannot_read_hides_no_other_skill(
+    tmp_path: Path, line: str
+) -> None:
+    put(tmp_path, "good")
+    put(tmp_path, "odd", f"---\nname: odd\ndescription: Odd.\n{line}\n---\nDo it.\n")
+    listing = await listed(tmp_path)
+    assert [skill.name for skill in listing.skills] == ["good", "odd"]
+    assert "read line by line" in listing.skills[1].warnings[0]
+
+
+async def test_a_header_that_is_nested_too_deep_is_not_even_parsed(tmp_path: Path) -> None:
+    put(tmp_path, "deep", f"---\nname: deep\ndescription: D.\nx: {'[' * 20_000}\n---\n")
+    put(tmp_path, "steps", f"---\nname: steps\ndescription: D.\nx:\n  {'- ' * 9_000}a\n---\n")
+    listing = await listed(tmp_path)
+    assert not listing.skills
+    assert ["too deep" in problem.reason for problem in listing.problems] == [True, True]
+
+
+@pytest.mark.parametrize("value", ["{bash: true}", "5", "true", "[bash, 3]"])
+async def test_limits_that_cannot_be_read_do_not_allow_everything(
+    tmp_path: Path, value: str
+) -> None:
+    put(tmp_path, "odd", f"---\nname: odd\ndescription: D.\nallowed-tools: {value}\n---\n")
+    [problem] = (await listed(tmp_path)).problems
+    assert (problem.line, problem.reason) == (4, "allowed-tools is no list of names")
+
+
+async def test_limits_hold_in_any_case(tmp_path: Path) -> None:
+    put(tmp_path, "odd", "---\nname: odd\ndescription: D.\nAllowed_Tools: [ls]\n---\n")
+    [skill] = (await listed(tmp_path)).skills
+    assert skill.allowed_tools == ("ls",)
+
+
+async def test_what_a_skill_says_can_be_sent(tmp_path: Path) -> None:
+    put(tmp_path, "odd", '---\nname: odd\ndescription: "\\ud800 D \\e[31m\\0"\n---\na\0b\n')
+    skill, text = await FolderSkills(tmp_path, lambda user: None).load("ann", "odd")
+    assert (skill.description, text) == ("D [31m", "ab")
+
+
+async def test_links_that_lead_out_are_told_and_not_read(tmp_path: Path) -> None:
+    root = tmp_path / "skills"
+    put(tmp_path / "elsewhere", "secret")
+    put(root, "good")
+    (root / "folder").symlink_to(tmp_path / "elsewhere" / "secret")
+    (root / "file").mkdir()
+    (root / "file" / "SKILL.md").symlink_to(tmp_path / "elsewhere" / "secret" / "SKILL.md")
+    (root / "loop").mkdir()
+    (root / "loop" / "SKILL.md").symlink_to("SKILL.md")
+    (root / "again").symlink_to(root)
+    listing = await listed(root)
+    assert [skill.name for skill in listing.skills] == ["good"]
+    assert [problem.reason for problem in listing.problems] == [
+        "is a link that leads out of the folder of skills",
+        "is a link that leads out of the folder of skills",
+        "is a link to itself",
+    ]
+    with pytest.raises(NotFoundError, match="'folder' is not loaded: is a link"):
+        await FolderSkills(root, lambda user: None).load("ann", "folder")
+
+
+async def test_a_pipe_in_the_place_of_a_skill_is_not_waited_for(tmp_path: Path) -> None:
+    (tmp_path / "pipe").mkdir()
+    os.mkfifo(tmp_path / "pipe" / "SKILL.md")
+    [problem] = (await listed(tmp_path)).problems
+    assert problem.reason == "is no regular file"

@@ -7,7 +7,7 @@ from typing import Any
 
 from deerflow.client.conversations import Desk
 from deerflow.errors import UsageError
-from deerflow.guardrails.approvals import Decided, decide
+from deerflow.guardrails.approvals import MOST, Decided, decide
 from deerflow.memory.protocol import (
     Change,
     Fact,
@@ -91,7 +91,7 @@ class Pending:
         """Approvals, oldest first; `status=None` lists all. Raises NotFoundError (the thread)."""
         key = None if thread_id is None else (await self._desk.thread(thread_id)).thread_key
         approvals = self._desk.harness.storage.approvals
-        return await approvals.list(self._desk.user_id, thread_key=key, status=status)
+        return await approvals.list(self._desk.user_id, thread_key=key, status=status, limit=MOST)
 
     async def approve(self, approval_id: str, *, args: dict[str, Any] | None = None) -> Decided:
         """Let a call run, perhaps with other arguments; `client.resume` then goes on.

@@ -16,7 +16,7 @@ from langchain_core.tools import BaseTool
 from deerflow.client.memory import Memory
 from deerflow.client.opening import located
 from deerflow.client.selection import Given as Tool
-from deerflow.client.selection import check_names, check_tools, names_and_tools
+from deerflow.client.selection import check_names, check_text, check_tools, names_and_tools
 from deerflow.config.schema import AppConfig
 from deerflow.errors import UsageError
 from deerflow.events import Event
@@ -120,7 +120,7 @@ class Agent:
             raise UsageError("task and prompt are two names of one thing.", cure="Give one.")
         async with self._harness(memory) as harness:
             handle = await harness.runs.start(request)
-            return await _result(handle)
+            return await result_of(handle)
 
     def run_sync(
         self,
@@ -166,9 +166,22 @@ class Agent:
         return self._open
 
     async def __aenter__(self) -> Self:
-        """Open what runs need, and keep it open."""
-        self._stack = AsyncExitStack()
-        self._open = await self._stack.enter_async_context(self._harness(None))
+        """Open what runs need, and keep it open.
+
+        Raises:
+            UsageError: it is open already; or see `run`.
+        """
+        if self._stack is not None:
+            raise UsageError(
+                "The agent is open already.",
+                cure="Runs may share one `async with`, also at the same time.",
+            )
+        stack = self._stack = AsyncExitStack()
+        try:
+            self._open = await stack.enter_async_context(self._harness(None))
+        finally:
+            if self._open is None:
+                self._stack = None
         return self
 
     async def __aexit__(
@@ -223,7 +236,15 @@ class Agent:
         if self.tools is not None:
             names, own = names_and_tools(self.tools, configured)
             names = (*names, *(name for name in LEAD_ALWAYS if name not in names))
+        check_text(self.name, "The name of the agent")
+        check_text(self.prompt, "The prompt of the agent")
         check_names([each.name for each in self.sub_agents])
+        for each in self.sub_agents:
+            check_text(f"{each.description}{each.prompt}", f"The sub-agent {each.name!r}")
+            if each.max_attempts < 1:
+                raise UsageError(
+                    f"The sub-agent {each.name!r} has no attempt.", cure="Raise max_attempts."
+                )
         children: list[BaseTool] = []
         limits = config.subagents
         specs = [
@@ -286,10 +307,12 @@ def _model_name(
 def _names_of(skills: Sequence[str | Skill] | None) -> tuple[str, ...] | None:
     if skills is None:
         return None
+    if isinstance(skills, str):
+        raise UsageError("The skills are a list, not one text.", cure=f"Write: [{skills!r}].")
     return tuple(each.name if isinstance(each, Skill) else each for each in skills)
 
 
-async def _result(handle: RunHandle) -> RunResult:
+async def result_of(handle: RunHandle) -> RunResult:
     """The end of a run; a cancelled waiter stops the run."""
     try:
         return await handle.result()

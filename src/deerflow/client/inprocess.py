@@ -10,6 +10,7 @@ from types import TracebackType
 from typing import Self
 
 from deerflow.client.account import Goals, Models, Pending, UserMemory
+from deerflow.client.agent import result_of
 from deerflow.client.conversations import Artifacts, Desk, Threads, Uploads
 from deerflow.client.opening import located
 from deerflow.config.schema import AppConfig
@@ -43,6 +44,7 @@ class DeerFlowClient:
         self._given = given
         self._stack = AsyncExitStack()
         self._open: Desk | None = None
+        self._entered = False
 
     @classmethod
     def over(cls, harness: Harness, user_id: str = LOCAL_USER) -> Self:
@@ -58,6 +60,12 @@ class DeerFlowClient:
             ConfigError: the configuration has problems.
             StorageError: the home cannot be used.
         """
+        if self._entered:
+            raise UsageError(
+                "The client is open already.",
+                cure="Tasks may share one `async with`, also at the same time.",
+            )
+        self._entered = True
         if self._open is None:
             loaded, environ = await asyncio.to_thread(located, self._config, self._home)
             opened = open_harness(loaded, environ, given=self._given)
@@ -72,7 +80,7 @@ class DeerFlowClient:
         trace: TracebackType | None,
     ) -> None:
         """Stop what runs and close the harness."""
-        self._open = None
+        self._open, self._entered = None, False
         await self._stack.__aexit__(kind, error, trace)
 
     async def chat(
@@ -98,12 +106,7 @@ class DeerFlowClient:
         """
         request = self._request(text, thread_id, model, uploads, agent)
         handle = await self._desk.harness.runs.start(request)
-        try:
-            return await handle.result()
-        except asyncio.CancelledError:
-            handle.cancel()
-            await handle.result()
-            raise
+        return await result_of(handle)
 
     async def stream(
         self,
@@ -132,8 +135,7 @@ class DeerFlowClient:
             UsageError: nothing to resume.
         """
         request = RunRequest(thread_id=thread_id, user_id=self._desk.user_id, resume=True)
-        handle = await self._desk.harness.runs.start(request)
-        return await handle.result()
+        return await result_of(await self._desk.harness.runs.start(request))
 
     @property
     def threads(self) -> Threads:

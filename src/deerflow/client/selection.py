@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import difflib
 import inspect
+import re
 from collections.abc import Callable, Iterable
 from typing import Any, cast
 
@@ -15,6 +16,12 @@ from deerflow.tools.registry import builtin_tools
 
 ALIASES = {"sandbox-python": "python", "sandbox-bash": "bash"}
 """Names that the public articles use → ours."""
+
+RESERVED = frozenset({"task", "task_batch", "load_skill", "tool_search"})
+"""Tools that the harness adds to every agent that needs them."""
+
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
 
 Given = str | BaseTool | Callable[..., Any]
 
@@ -29,9 +36,11 @@ def names_and_tools(
         known: names of further tools that may be named.
 
     Raises:
-        UsageError: a name that nobody has, with the nearest one; something that is no tool; the
-            name of a built-in tool for another.
+        UsageError: a name that nobody has, with the nearest one; something that is no tool; a tool
+            with the name of a built-in or configured one, or with one that models do not take.
     """
+    if isinstance(given, str):
+        raise UsageError("The tools are a list, not one text.", cure=f"Write: [{given!r}].")
     builtin = {tool.name for tool in builtin_tools()}
     names: list[str] = []
     own: list[BaseTool] = []
@@ -43,11 +52,38 @@ def names_and_tools(
         else:
             made = _made(each)
             name = made.name
-            if name in builtin:
-                raise UsageError(f"The tool {name!r} is built in.", cure="Give yours another name.")
+            _check_name(name, {*builtin, *RESERVED}, known)
             own.append(made)
         names.append(name)
     return tuple(dict.fromkeys(names)), own
+
+
+def check_text(text: str, what: str) -> None:
+    """Refuse a text that no request and no store can hold.
+
+    Raises:
+        UsageError: NUL, or half a surrogate pair.
+    """
+    if _UNSENDABLE.search(text):
+        raise UsageError(
+            f"{what} holds signs that are no text (NUL or half a surrogate pair).",
+            cure="Leave them away.",
+        )
+
+
+def _check_name(name: str, builtin: Iterable[str], known: Iterable[str]) -> None:
+    if name in builtin:
+        raise UsageError(f"The tool {name!r} is built in.", cure="Give yours another name.")
+    if name in known:
+        raise UsageError(
+            f"The tool {name!r} is configured (tools in config.yaml).",
+            cure="Give yours another name.",
+        )
+    if not _NAME.fullmatch(name):
+        raise UsageError(
+            f"{name!r} is no name of a tool.",
+            cure="Models take up to 64 letters (a-z, A-Z), digits, hyphens and underscores.",
+        )
 
 
 def check_tools(own: Iterable[BaseTool]) -> None:
@@ -97,6 +133,10 @@ def _made(given: BaseTool | Callable[..., Any]) -> BaseTool:
     if not callable(given):
         raise UsageError(
             f"{given!r} is no tool.", cure="Give a name, a function or a LangChain tool."
+        )
+    if not getattr(given, "__name__", ""):  # functools.partial, an object that can be called
+        raise UsageError(
+            f"{given!r} has no name.", cure="Define a function (def) with a docstring around it."
         )
     if not inspect.getdoc(given):
         raise UsageError(

@@ -7,6 +7,7 @@ whoever looks next carries it out.
 from __future__ import annotations
 
 import hashlib
+import json
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -269,9 +270,13 @@ def _check(decision: Decision) -> None:
         return
     if decision.status != "approved":
         raise UsageError("A rejected call has no new arguments.", cure="Approve it with them.")
+    given: Any = decision.edited
+    if not isinstance(given, dict):
+        raise UsageError("The arguments are no JSON object.", cure=_EXAMPLE)
     try:
-        size = len(orjson.dumps(decision.edited))
-    except orjson.JSONEncodeError as error:
+        json.dumps(given, allow_nan=False)  # orjson would write null in the place of NaN
+        size = len(orjson.dumps(given))
+    except (ValueError, TypeError, RecursionError) as error:
         raise UsageError(f"The arguments are no JSON object: {error}.", cure=_EXAMPLE) from None
     if size > ARGS_LIMIT:
         raise UsageError(f"The arguments have {size} bytes, at most {ARGS_LIMIT} are taken.")

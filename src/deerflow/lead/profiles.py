@@ -101,6 +101,12 @@ class FolderProfiles:
             UsageError: its name or soul cannot be kept.
         """
         check_name(profile.name)
+        if not _is_text(profile.soul) or not _is_text(profile.description):
+            raise UsageError(
+                f"The soul or description of {profile.name} is no text: it holds half a "
+                "surrogate pair.",
+                cure="Leave that sign away.",
+            )
         if len(profile.soul) > MAX_SOUL:
             raise UsageError(
                 f"The soul of {profile.name} has more than {MAX_SOUL} characters.",
@@ -112,7 +118,8 @@ class FolderProfiles:
         root = self._folder(user_id)
         if not root.is_dir():
             return []
-        return sorted(each.parent.name for each in root.glob(f"*/{SOUL}"))
+        found = (each.parent.name for each in root.glob(f"*/{SOUL}") if each.is_file())
+        return sorted(name for name in found if NAME.fullmatch(name))
 
     def _get(self, user_id: str, name: str) -> LeadProfile:
         folder = self._folder(user_id) / name
@@ -123,15 +130,23 @@ class FolderProfiles:
             listed = ", ".join(names) or "none"
             cure = f"Did you mean {near[0]!r}?" if near else f"Your agents: {listed}."
             raise NotFoundError(f"There is no agent {name!r}.", cure=cure)
+        for file in (soul, folder / SETTINGS):
+            _check_place(file, self._folder(user_id), name)
         try:
-            text = soul.read_text(encoding="utf-8")
+            with soul.open(encoding="utf-8-sig") as stream:
+                text = stream.read(MAX_SOUL + 1)
         except (OSError, UnicodeDecodeError) as error:
             raise ConfigError([f"agent {name}: {SOUL}: {error}"]) from error
+        if len(text) > MAX_SOUL:
+            raise ConfigError(
+                [f"agent {name}: {SOUL}: more than {MAX_SOUL} characters; put what it needs now "
+                 "and then into a skill"]
+            )  # fmt: skip
         config = _settings(folder / SETTINGS, name)
         return LeadProfile(
             name=name,
             description=config.description,
-            soul=text[:MAX_SOUL].strip(),
+            soul=text.strip(),
             model=config.model,
             tools=config.tools,
             skills=config.skills,
@@ -144,18 +159,17 @@ class FolderProfiles:
         fields = {
             "description": profile.description,
             "model": profile.model,
-            "tools": profile.tools and list(profile.tools),
-            "skills": profile.skills and list(profile.skills),
+            "tools": None if profile.tools is None else list(profile.tools),
+            "skills": None if profile.skills is None else list(profile.skills),
             "max_turns": profile.max_turns,
         }
-        kept = {key: value for key, value in fields.items() if value}
-        new = folder / f".{SETTINGS}.new"
-        with new.open("w", encoding="utf-8") as stream:
+        kept = {key: value for key, value in fields.items() if value not in ("", None)}
+        settings, soul = folder / f".{SETTINGS}.new", folder / f".{SOUL}.new"
+        with settings.open("w", encoding="utf-8") as stream:
             cast("Any", YAML()).dump(kept, stream)
-        new.replace(folder / SETTINGS)
-        new = folder / f".{SOUL}.new"
-        new.write_text(profile.soul, encoding="utf-8")
-        new.replace(folder / SOUL)
+        soul.write_text(profile.soul, encoding="utf-8", newline="")
+        settings.replace(folder / SETTINGS)
+        soul.replace(folder / SOUL)
 
 
 def check_name(name: str) -> None:
@@ -171,6 +185,27 @@ def check_name(name: str) -> None:
         )
 
 
+def _is_text(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _check_place(file: Path, root: Path, name: str) -> None:
+    """Refuse a link out of the user's agents (what it says is sent to a model), and a pipe.
+
+    Raises:
+        ConfigError: it is one.
+    """
+    where = f"agent {name}: {file.name}"
+    if not file.resolve().is_relative_to(root.resolve()):
+        raise ConfigError([f"{where}: is a link that leads out of {root}; copy the file there"])
+    if file.exists() and not file.is_file():
+        raise ConfigError([f"{where}: is no regular file"])
+
+
 def _settings(path: Path, name: str) -> ProfileConfig:
     if not path.exists():
         return ProfileConfig()
@@ -178,11 +213,12 @@ def _settings(path: Path, name: str) -> ProfileConfig:
     try:
         with path.open(encoding="utf-8") as stream:
             raw: Any = cast("Any", YAML(typ="safe", pure=True)).load(stream)
-        return ProfileConfig.model_validate(raw or {})
-    except (OSError, UnicodeDecodeError, YAMLError) as error:
-        raise ConfigError([f"{where}: {' '.join(str(error).split())}"]) from error
+        return ProfileConfig.model_validate({} if raw is None else raw)
     except ValidationError as error:
         problems = [
-            f"{where}: {'.'.join(map(str, each['loc']))}: {each['msg']}" for each in error.errors()
+            ": ".join(filter(None, (where, ".".join(map(str, each["loc"])), each["msg"])))
+            for each in error.errors()
         ]
         raise ConfigError(problems) from error
+    except (OSError, ValueError, YAMLError, RecursionError) as error:  # no UTF-8, a month 13
+        raise ConfigError([f"{where}: {' '.join(str(error).split())}"]) from error

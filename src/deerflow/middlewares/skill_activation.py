@@ -116,7 +116,7 @@ class SkillActivationMiddleware(Middleware):
         name = request.tool_call["name"]
         if not active or name in ALWAYS:
             return await next_(request)
-        allowed = await self._allowed(run.user_id, active)
+        allowed = await self._allowed(run, active)
         if allowed is None or any(_fits(name, pattern) for pattern in allowed):
             return await next_(request)
         listed = ", ".join(sorted(allowed)) or "no tools"
@@ -137,10 +137,15 @@ class SkillActivationMiddleware(Middleware):
             run.scratch[SkillActivationMiddleware] = found
         return found
 
-    async def _allowed(self, user_id: str, active: dict[str, str]) -> set[str] | None:
-        """Union of what the active skills allow; None when none of them limits anything."""
-        skills = (await self._store.list(user_id)).skills
-        limits = [s.allowed_tools for s in skills if s.name in active]
+    async def _allowed(self, run: RunContext, active: dict[str, str]) -> set[str] | None:
+        """Union of what the active skills allow; None when none of them limits anything.
+
+        One that is gone or broken meanwhile keeps the limits that the run saw; when it saw none,
+        nothing is allowed, since nobody knows its limits.
+        """
+        now = (await self._store.list(run.user_id)).skills
+        known = {skill.name: skill.allowed_tools for skill in (*await self._offered(run), *now)}
+        limits = [known.get(name, ()) for name in active]
         named = [limit for limit in limits if limit is not None]
         return {tool for limit in named for tool in limit} if named else None
 

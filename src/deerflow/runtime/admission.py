@@ -210,6 +210,8 @@ class Admission:
         row = rows[0]
         model = request.model or str(row.config.get("model") or parts.catalog.default)
         parts.catalog.spec(model)
+        agent = str(row.config.get("agent") or "")
+        skills = (await parts.profile(request.user_id, agent)).skills  # it may be gone by now
         await parts.storage.threads.reopen_run(thread.thread_key, row.run_id)
         folders = parts.folders(request.user_id, thread.thread_key)
         context = self._context(
@@ -217,8 +219,8 @@ class Admission:
         )
         context.resumed = True
         context.plan = bool(row.config.get("plan", request.plan))
-        context.agent_name = str(row.config.get("agent") or "")
-        context.skills = (await parts.profile(request.user_id, context.agent_name)).skills
+        context.agent_name = agent
+        context.skills = skills
         context.delegate = bool(row.config.get("delegate", context.delegate))
         if request.max_turns is None:
             context.max_turns = int(row.config.get("max_turns", context.max_turns))

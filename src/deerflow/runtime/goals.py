@@ -29,7 +29,9 @@ command half a second of imports.)"""
 CONTINUATION = "deerflow_goal"
 """additional_kwargs of the message that begins a continuation: its number, from 1."""
 
-_COMMAND = re.compile(r"\A\s*/goal(?:\s+(?P<text>.*?))?\s*\Z", re.DOTALL | re.IGNORECASE)
+_COMMAND = re.compile(r"/goal(?!\S)", re.IGNORECASE)
+_UNSENDABLE = re.compile("[\x00\ud800-\udfff]")
+"""NUL is refused by databases, half a surrogate pair by every encoder."""
 
 Kind = Literal["done", "continue", "blocked"]
 
@@ -43,7 +45,7 @@ class SessionGoal:
         max_continuations: times that the agent is sent on, 1 to 8.
 
     Raises:
-        UsageError: no words, too many, or a number out of range.
+        UsageError: no words, too many, signs that are no text, or a number out of range.
     """
 
     description: str
@@ -57,6 +59,11 @@ class SessionGoal:
                 f"The goal has {len(self.description):,} characters, at most {LONGEST:,} are "
                 "allowed.",
                 cure="Put the details into the task or into a file, and name them in the goal.",
+            )
+        if _UNSENDABLE.search(self.description):
+            raise UsageError(
+                "The goal holds signs that are no text (NUL or half a surrogate pair).",
+                cure="Leave them away.",
             )
         if not 1 <= self.max_continuations <= MOST_CONTINUATIONS:
             raise UsageError(
@@ -98,10 +105,11 @@ def command_of(task: str) -> Command | None:
     Raises:
         UsageError: the goal is too long.
     """
-    found = _COMMAND.match(task)
+    words = task.strip()
+    found = _COMMAND.match(words)
     if found is None:
         return None
-    text = (found["text"] or "").strip()
+    text = words[found.end() :].lstrip()
     if text.lower() in ("clear", "off", "none"):
         return Command(clear=True)
     return Command(SessionGoal(text).description if text else "")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -83,7 +84,7 @@ class FolderSkills:
                 continue
             for file in _files(root):
                 path = f"{ROOTS[source]}/{file.relative_to(root).as_posix()}"
-                header = self._header(file, path)
+                header = _outside(file, root, path) or self._header(file, path)
                 if isinstance(header, SkillProblem):
                     problems.append(header)
                     continue
@@ -99,6 +100,8 @@ class FolderSkills:
     def _header(self, file: Path, path: str) -> Header | SkillProblem:
         try:
             facts = file.stat()
+            if not stat.S_ISREG(facts.st_mode):  # a pipe would be waited for, a device has no end
+                return SkillProblem(path, 0, "is no regular file", "Put a plain file there.")
             stamp = (facts.st_mtime_ns, facts.st_size, facts.st_ino)
             known = self._known.get(str(file))
             if known is not None and known.stamp == stamp:
@@ -124,12 +127,31 @@ def _files(root: Path) -> list[Path]:
     for folder, folders, names in os.walk(root):
         depth = len(Path(folder).relative_to(root).parts)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        found += (Path(folder, name) for name in folders if _leads_out(Path(folder, name), root))
         if FILE in names and depth:
             found.append(Path(folder, FILE))
             folders.clear()
         elif depth >= DEPTH:
             folders.clear()
     return sorted(found)
+
+
+def _leads_out(folder: Path, root: Path) -> bool:
+    """Whether a folder is a link to a skill elsewhere: it is told of, not followed."""
+    if not folder.is_symlink() or folder.resolve().is_relative_to(root.resolve()):
+        return False
+    return (folder / FILE).exists()
+
+
+def _outside(file: Path, root: Path, path: str) -> SkillProblem | None:
+    """The problem of what lies elsewhere: the agent, who sees the folder, could not read it."""
+    try:
+        inside = file.resolve().is_relative_to(root.resolve())
+    except (OSError, RuntimeError):  # a link to itself
+        return SkillProblem(path, 0, "is a link to itself", "Put a plain file there.")
+    if inside:
+        return None
+    return SkillProblem(path, 0, "is a link that leads out of the folder of skills", "Copy it.")
 
 
 def _skill(header: Header, path: str, source: Origin) -> Skill:

@@ -13,6 +13,8 @@ from deerflow.skills.protocol import SkillProblem
 
 MAX_HEADER = 65_536
 """Characters of a header; a longer one is no header."""
+MAX_BRACKETS = 200
+"""Opening brackets in a header: a thousand nested ones take the reader of YAML seven seconds."""
 MAX_NAME = 64
 MAX_DESCRIPTION = 1_024
 """Characters, as the public Agent Skills format limits them."""
@@ -49,7 +51,7 @@ def read_header(text: str, path: str, folder: str) -> Header | SkillProblem:
         path: virtual path, for messages.
         folder: name of its folder, the skill's name when the header has none.
     """
-    text = text.removeprefix("\ufeff").replace("\r\n", "\n")
+    text = text.removeprefix("\ufeff").replace("\r\n", "\n").replace("\0", "")
     lines = text.split("\n")
     if not lines or not _FENCE.fullmatch(lines[0]):
         return SkillProblem(path, 1, "there is no header", _example(folder))
@@ -60,6 +62,9 @@ def read_header(text: str, path: str, folder: str) -> Header | SkillProblem:
     if len(raw) > MAX_HEADER:
         cure = "Move text of the header below the second ---."
         return SkillProblem(path, 1, f"the header has {len(raw)} characters", cure)
+    if raw.count("[") + raw.count("{") > MAX_BRACKETS or "- " * 50 in raw:  # slow beyond measure
+        cure = "Keep the header to plain keys and lists."
+        return SkillProblem(path, 1, "the header is nested too deep", cure)
     values, warnings, problem = _values(raw, path)
     if problem is not None:
         return problem
@@ -71,7 +76,11 @@ def read_header(text: str, path: str, folder: str) -> Header | SkillProblem:
 def _values(raw: str, path: str) -> tuple[dict[str, Any], list[str], SkillProblem | None]:
     try:
         loaded: Any = cast("Any", YAML(typ="safe", pure=True)).load(raw)
-    except YAMLError as error:
+    except (
+        YAMLError,
+        ValueError,
+        RecursionError,
+    ) as error:  # a month 13, too many digits
         mended = _line_by_line(raw)
         if mended is not None:
             return mended, ["the header is no valid YAML; it was read line by line"], None
@@ -113,7 +122,12 @@ def _checked(
     if len(description) > MAX_DESCRIPTION:
         description = description[:MAX_DESCRIPTION]
         warnings.append(f"the description is cut at {MAX_DESCRIPTION} characters")
-    return Header(name, " ".join(description.split()), _tools(values), body, tuple(warnings))
+    tools, sound = _tools(values)
+    if not sound:  # read as none it would allow everything
+        reason = "allowed-tools is no list of names"
+        cure = "Write: allowed-tools: [bash, read_file]"
+        return SkillProblem(path, _line_of(values, "allowed-tools"), reason, cure)
+    return Header(name, " ".join(description.split()), tools, body, tuple(warnings))
 
 
 def _as_text(values: dict[str, Any], key: str, lines: list[str], warnings: list[str]) -> None:
@@ -128,7 +142,12 @@ def _as_text(values: dict[str, Any], key: str, lines: list[str], warnings: list[
 
 def _text(values: dict[str, Any], key: str) -> str:
     value = values.get(key)
-    return value.strip() if isinstance(value, str) else ""
+    return _printable(value).strip() if isinstance(value, str) else ""
+
+
+def _printable(text: str) -> str:
+    """Without control characters and half surrogate pairs, which escapes in YAML can bring."""
+    return "".join(sign if sign.isprintable() else " " for sign in text)
 
 
 def _line_of(values: dict[str, Any], key: str) -> int:
@@ -136,16 +155,24 @@ def _line_of(values: dict[str, Any], key: str) -> int:
     return keys.index(key) + 2 if key in keys else 1
 
 
-def _tools(values: dict[str, Any]) -> tuple[str, ...] | None:
-    """`allowed-tools`: a list, or names separated by commas or spaces, brackets kept with them."""
-    given = values.get("allowed-tools", values.get("allowed_tools"))
+def _tools(values: dict[str, Any]) -> tuple[tuple[str, ...] | None, bool]:
+    """`allowed-tools`: a list, or names separated by commas or spaces, brackets kept with them.
+
+    Returns:
+        The names, None for all; and whether it could be read.
+    """
+    keys = [key for key in values if key.lower().replace("_", "-") == "allowed-tools"]
+    given = values[keys[0]] if keys else None
     if given is None:
-        return None
+        return None, True
     if isinstance(given, str):
-        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", given))
+        return tuple(re.findall(r"[^\s,(]+(?:\([^)]*\))?", _printable(given))), True
     if isinstance(given, list):
-        return tuple(str(each) for each in cast("list[Any]", given))
-    return None
+        names = cast("list[Any]", given)
+        return tuple(_printable(str(each)) for each in names), all(
+            isinstance(each, str) for each in names
+        )
+    return None, False
 
 
 def _example(name: str) -> str:

@@ -11,7 +11,7 @@ from deerflow.skills.protocol import SkillListing
 def no_skill(name: str, listing: SkillListing) -> NotFoundError:
     """The error for a skill that is not there, naming what is near it or why it is not loaded."""
     for problem in listing.problems:
-        if f"/{name}/" in problem.path:
+        if f"/{name}/" in f"{problem.path}/":
             return NotFoundError(
                 f"The skill {name!r} is not loaded: {problem.reason} ({problem.path}).",
                 cure=problem.cure,
