@@ -152,6 +152,7 @@ def test_a_decision_after_a_new_message_says_so(
         ("feedbeef", None, NotFoundError),
         ("abc", None, UsageError),
         ("", None, UsageError),
+        ("\udcff" * 8, None, UsageError),
         (None, "{", UsageError),
         (None, "[1]", UsageError),
         (None, json.dumps({"x": "y" * 1_100_000}), UsageError),

@@ -97,8 +97,8 @@ async def _decide(
     loaded: LoadedConfig, ident: str, choice: Choice, edited: dict[str, Any] | None
 ) -> Decided:
     text = output.text_of(choice.reason)
-    if text is None:
-        raise UsageError("--reason is not UTF-8 text.")
+    if text is None or output.text_of(ident) is None:
+        raise UsageError(f"{'--reason' if text is None else 'ID'} is not UTF-8 text.")
     if not has_stores(loaded):
         raise approvals.no_approval(ident)
     async with open_stores(loaded) as storage:
