@@ -180,6 +180,27 @@ async def test_helpers_and_tools_that_cannot_be_told_apart_are_refused(tmp_path:
     await agent(tmp_path, "Hi.", tools=[double], sub_agents=helpers).run("Go.")
 
 
+@pytest.mark.parametrize(
+    ("kind", "tools", "offered"),
+    [
+        ("general-purpose", None, {"python", "double"}),
+        ("bash", None, {"python"}),
+        ("own", None, {"python", "double"}),
+        ("own", ["bash"], {"bash"}),
+    ],
+)
+async def test_children_have_no_tool_that_the_agent_goes_without(
+    tmp_path: Path, kind: str, tools: Any, offered: set[str]
+) -> None:
+    made = agent(
+        tmp_path, delegating(kind), "Child.", "Done.",
+        tools=["python", double], sub_agents=[SubAgent("own", tools=tools)],
+    )  # fmt: skip
+    await made.run("Go.")
+    model: Any = made.model
+    assert set(model.requests[1].tool_names) == offered
+
+
 def skills(home: Path) -> None:
     """Two skills of a home."""
     for name in ("alpha", "beta"):

@@ -16,11 +16,11 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.prompt import PromptFacts, apply_prompt_template
 from deerflow.errors import NotFoundError
 from deerflow.lead.parts import LeadParts
-from deerflow.lead.profiles import LeadProfile
+from deerflow.lead.profiles import BUILT_IN, LeadProfile
 from deerflow.lead.rows import build_rows
 from deerflow.models.protocol import ModelSpec
 from deerflow.subagents.batch import batch_tools
-from deerflow.subagents.roster import Roster, SubagentSpec
+from deerflow.subagents.roster import BASH, Roster, SubagentSpec
 from deerflow.subagents.runner import SubagentExecutor
 from deerflow.subagents.task_tool import task_tools
 
@@ -119,14 +119,20 @@ class LeadAgents:
         )
 
     async def _child(self, spec: SubagentSpec, run: RunContext) -> Graph:
-        """The agent of a child; `run` is the child's own context."""
-        key = (spec, run.model_name)
+        """The agent of a child; `run` is the child's own context.
+
+        A kind that names no tools, and the built-in `bash`, have none that the lead goes without.
+        """
+        lead = await self.profile(run.user_id, run.agent_name)
+        if spec.tools not in (None, BASH.tools):
+            lead = BUILT_IN
+        key = (spec, run.model_name, lead.tools)
         async with self._lock:
             if key not in self._graphs:
-                self._graphs[key] = build_agent(self._child_parts(spec, run.model_name))
+                self._graphs[key] = build_agent(self._child_parts(spec, run.model_name, lead))
         return self._graphs[key]
 
-    def _child_parts(self, spec: SubagentSpec, name: str) -> AgentParts:
+    def _child_parts(self, spec: SubagentSpec, name: str, lead: LeadProfile) -> AgentParts:
         parts = self._parts
         model = parts.catalog.spec(name)
         tools = [tool for tool in self._tools(model) if tool.name not in LEAD_TOOLS]
@@ -134,7 +140,7 @@ class LeadAgents:
         facts = replace(self._facts(model), child=True, instructions=spec.prompt)
         return AgentParts(
             model=parts.catalog.get(name),
-            tools=[tool for tool in tools if spec.may_use(tool.name)],
+            tools=[t for t in tools if spec.may_use(t.name) and lead.may_use(t.name)],
             system=apply_prompt_template(facts),
             rows=build_rows(parts, "child"),
             extra=parts.extra,
