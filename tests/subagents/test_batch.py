@@ -208,6 +208,16 @@ async def test_a_retry_takes_effects_and_paid_replies_from_the_journal(tmp_path:
     assert done.result.usage["total"]["calls"] == 6
 
 
+async def test_the_retry_of_an_item_without_an_answer_asks_again(tmp_path: Path) -> None:
+    tale = stories(batch(["a", "b"]), says(""))
+    async with opened(tmp_path, tale) as harness:
+        done = await played(harness)
+        asked = [r for r in scripted_of(harness).requests if "script:child" in r.messages[1].text]
+    assert answer_of(done.result).text.startswith("2 items: 0 done, 2 failed")
+    assert len(asked) == 2 * 2 * 2, "two attempts, each asked once more"
+    assert done.result.usage["by_caller"]["general-purpose"]["calls"] == 8
+
+
 async def test_an_item_that_waits_holds_up_no_other(tmp_path: Path) -> None:
     desk = Desk()
     delete = {"name": "delete", "args": {"what": "x"}}

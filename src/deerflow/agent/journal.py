@@ -21,6 +21,7 @@ from deerflow.agent.hooks import (
     ToolNext,
     ToolResult,
 )
+from deerflow.agent.record import visible_text
 from deerflow.storage.protocol import CallKey, ModelKey
 from deerflow.tools.protocol import ToolMarks
 
@@ -98,9 +99,17 @@ class ModelJournal(Middleware):
                 message.additional_kwargs[REPLAYED] = True
                 return ModelReply(message)
         reply = await next_(call)
-        if reply.message is not None and LIMIT not in reply.message.additional_kwargs:
+        if reply.message is not None and _worth_replaying(reply.message, run):
             run.storage.journal.model_finished(key, self._codec.dump(reply.message))
         return reply
+
+
+def _worth_replaying(message: AIMessage, run: RunContext) -> bool:
+    """Not a notice of ours, and for an item of a batch no empty reply: its retry asks again."""
+    if LIMIT in message.additional_kwargs:
+        return False
+    called = message.tool_calls or message.invalid_tool_calls
+    return not run.batch_day or bool(called or visible_text(message))
 
 
 class ToolJournal(Middleware):
