@@ -12,6 +12,21 @@ from pathlib import Path
 
 from common import Peer, call, count_tool, main, newconv, prompt, rid_
 
+EVERYTHING = {
+    "token_budget": {"enabled": True, "max_tokens": 10**9, "user_day": 10**12},
+    "tool_search": {"enabled": True},
+    "guardrails": {
+        "enabled": True,
+        "provider": {
+            "use": "allowlist",
+            "config": {
+                "rules": [{"tools": ["bash"], "args": {"command": "rm *"}, "decision": "ask"}]
+            },
+        },
+    },
+}
+"""Switches on what is off by default, so that all 26 rows have something to do."""
+
 
 class P(Peer):
     name = os.environ.get("BENCH_PEER", "deerflow")
@@ -39,8 +54,11 @@ class P(Peer):
         extra = {"use_responses_api": False} if "langchain_openai" in self.use else {}
         model = {"name": "mock", "use": self.use, "model": self.model, "base_url": base}
         config = self.schema.AppConfig.model_validate(
-            {"models": [{**model, "api_key": "x", **extra}]}
+            {"models": [{**model, "api_key": "x", **extra}], **EVERYTHING}
         )
+        skill = self.home / "skills" / "public" / "count-deer" / "SKILL.md"
+        skill.parent.mkdir(parents=True)
+        skill.write_text("---\nname: count-deer\ndescription: Counts deer.\n---\nLook twice.\n")
         loaded = self.load.LoadedConfig(
             config=config, path=None, warnings=(), source_sha256="", home=self.home, cwd=self.home
         )

@@ -33,7 +33,7 @@ EventType = Literal[
     "task_timed_out",  # {task_id, status, result, stop_reason, turns, usage, error}: its clock
     "task_cancelled",  # {task_id, status, result, stop_reason, turns, usage}: stopped from outside
     "batch_progress",  # {batch_id, tool_call_id, done, failed, waiting, total}: items so far
-    "approval_requested",  # {approval_id, tool_call_id, tool, args, reason, default, expires_at}
+    "approval_requested",  # {approval_id, tool_call_id, tool, args, reason, default, expires_at}: a call waits for a human
     "approval_decided",  # {approval_id, tool, status, by, note, edited}: once for each
     "compacted",  # {upto, messages, tokens_before, tokens_after, manual}: a summary took over
     "goal",  # {objective, status, continuation_count, max_continuations, reason, run_id}: changed
