@@ -46,7 +46,8 @@ async def main() -> None:
         async with DeerFlowClient(CONFIG, home=home) as client:
             for waiting in await client.approvals.list():
                 print("asked for:", waiting.tool, waiting.args)
-                print((await client.approvals.approve(waiting.approval_id)).text.split(" (")[0])
+                decided = await client.approvals.approve(waiting.approval_id)
+                print("decided:", decided.row.status)
             print("then:", (await client.resume("t")).text)
 
 

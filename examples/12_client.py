@@ -15,7 +15,7 @@ async def main() -> None:
         for message in await client.threads.messages("sums"):
             print(f"{message['type']}:", message["content"] or "(calls a tool)")
         await client.threads.delete("sums")
-        print("left:", await client.threads.list())
+        print("left:", len(await client.threads.list()))
 
 
 if __name__ == "__main__":

@@ -24,9 +24,14 @@ PRINTED = {
     "07_resume": ["first: cancelled", "then: success - Deer eat plants.", "the same run: True"],
     "08_helpers": ["asks a helper: count", "the helper says: 12", "12 in the north park."],
     "09_memory": ["kept: {'favourite animal': 'red deer', 'units'", "now: roe deer", "The roe"],
-    "10_approval": ["first: interrupted", "rm -r drafts", "bash", "then: The drafts are gone."],
+    "10_approval": [
+        "first: interrupted",
+        "rm -r drafts",
+        "decided: approved",
+        "then: The drafts are gone.",
+    ],
     "11_batch": ["All three are translated.", "done: 3 of 3"],
-    "12_client": ["models: ['scripted']", "thread: sums - Sums", "human: How much", "left: []"],
+    "12_client": ["models: ['scripted']", "thread: sums - Sums", "human: How much", "left: 0"],
     "13_goal": ["goal: active 0", "The red deer", "The roe deer", "goal: done 1"],
 }
 """What each example prints, among other things, in this order."""

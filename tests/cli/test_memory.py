@@ -24,7 +24,8 @@ from deerflow.errors import NotFoundError, StorageError, UsageError
 from deerflow.memory.protocol import Fact, MemoryDocument, Source, Summary
 from deerflow.runtime.request import LOCAL_USER
 from deerflow.storage.protocol import QueuedExchange
-from deerflow.wiring import make_memory_storage, open_stores
+from deerflow.wiring.memory import make_memory_storage
+from deerflow.wiring.stores import open_stores
 from fakes.terminal import Desk
 
 NOON = 1_748_779_200.0
@@ -169,7 +170,8 @@ def test_export_and_import(desk: Desk, capsys: Capture) -> None:
     again = json.loads(capsys.readouterr().out)
     assert [fact["content"] for fact in again["facts"]] == [f["content"] for f in raw["facts"]]
     assert import_from(None, desk.folder / "out.json") == 0
-    assert capsys.readouterr().err == "Imported 0 facts and 0 summaries.\n"
+    said = "Imported 0 facts and 0 summaries. Whatever it holds is remembered already.\n"
+    assert capsys.readouterr().err == said
 
 
 def test_an_export_that_fails_leaves_the_former_file(desk: Desk) -> None:

@@ -43,6 +43,8 @@ def test_a_call_shows_all_that_matters_and_steers_no_terminal() -> None:
     assert lines[2] == "    it is gone; asked by child"
     assert "\x1b" not in "".join(lines)
     assert "until 20" in "".join(approval_lines([waiting(expires_at=1_800_000_000.0)]))
+    late = waiting(expires_at=1_800_000_000.0, default="allow")
+    assert approval_lines([late])[2].endswith(", then it is allowed")
 
 
 def test_a_pause_of_somebody_else_is_told_too() -> None:

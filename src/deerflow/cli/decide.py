@@ -22,7 +22,7 @@ from deerflow.guardrails import approvals
 from deerflow.guardrails.approvals import Decided
 from deerflow.runtime.request import LOCAL_USER, RunRequest
 from deerflow.storage.protocol import ApprovalRow, Decision
-from deerflow.wiring import has_stores, open_stores
+from deerflow.wiring.stores import has_stores, open_stores
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +129,7 @@ def record(row: ApprovalRow) -> dict[str, Any]:
 
 
 def _lines(row: ApprovalRow) -> list[str]:
-    lines = waiting_lines(approvals.waiting(row))
+    lines = waiting_lines({**approvals.waiting(row), "default": row.default})
     lines.append(f"    thread {output.one_line(row.thread_id)}, asked {local_time(row.created_at)}")
     if row.status != "pending":
         note = f": {output.one_line(row.note)}" if row.note else ""

@@ -27,7 +27,7 @@ from deerflow.memory.protocol import (
     MemoryManager,
 )
 from deerflow.runtime.request import LOCAL_USER
-from deerflow.wiring import open_memory
+from deerflow.wiring.memory import open_memory
 
 T = TypeVar("T")
 
@@ -153,7 +153,9 @@ def import_from(config: Path | None, file: Path) -> int:
     for line in report.left_out:
         output.note(f"Left out: {line}.")
     facts, summaries = _many(report.facts, "fact"), _many(report.summaries, "summary")
-    output.note(f"Imported {facts} and {summaries}.")
+    known = not (report.facts or report.summaries or report.left_out)
+    more = " Whatever it holds is remembered already." if known else ""
+    output.note(f"Imported {facts} and {summaries}.{more}")
     return ANSWERED
 
 

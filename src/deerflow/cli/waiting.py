@@ -15,6 +15,9 @@ _SHORTEST = max(8, LEAST_PREFIX)
 _ARGS = 2_000
 """Characters of arguments that are printed; `deerflow approvals list --json` has all."""
 
+_THEN = {"allow": ", then it is allowed", "deny": ", then it is denied"}
+"""What the default means; the end of a run does not know it, `deerflow approvals list` does."""
+
 
 def question_lines(question: dict[str, Any]) -> list[str]:
     """A question with its choices, or with the fields of its form."""
@@ -61,7 +64,9 @@ def waiting_lines(call: dict[str, Any]) -> list[str]:
     if call.get("agent") != "lead":
         details.append(f"asked by {output.one_line(str(call.get('agent')))}")
     if call.get("expires_at"):
-        details.append(f"until {local_time(call['expires_at'])}")
+        details.append(
+            f"until {local_time(call['expires_at'])}{_THEN.get(str(call.get('default')), '')}"
+        )
     said = "; ".join(filter(None, details))
     return [*lines, f"    {said}"] if said else lines
 
