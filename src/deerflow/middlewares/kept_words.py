@@ -16,6 +16,8 @@ SEARCHED = 20_000
 """Characters of one sentence that are looked at: prose has no longer ones, and time is short."""
 LISTED = 30
 """Lines of a list that stay with the sentence that introduces it."""
+ANSWER = "Answer to the question"
+"""Begins what the user said when asked: short answers are limits, and stay in one piece."""
 GAP = "\u2026"
 """Stands where words were left out."""
 
@@ -63,7 +65,7 @@ _CHINESE = (
     "\u56de\u7b54"
 )
 _DIRECTIVE = re.compile(
-    rf"(?<!\w)(?:{_ENGLISH}|{_GERMAN}|{_FRENCH})(?!\w)|(?<!\w)n['\u2019](?=\w)|{_CHINESE}",
+    rf"(?<!\w)(?:{ANSWER}|{_ENGLISH}|{_GERMAN}|{_FRENCH})(?!\w)|(?<!\w)n['\u2019](?=\w)|{_CHINESE}",
     re.IGNORECASE,
 )
 _END = re.compile(
@@ -145,7 +147,9 @@ def kept_words(texts: Sequence[str], budget: int, most: int) -> list[str]:
     total = sum(estimate_text(one.text) for one in said)
     if total > budget:
         for one in said:
-            one.parts = [_part(sentence) for sentence in sentences(one.text)]
+            whole = one.text.startswith(ANSWER) and len(one.text) <= LONGEST
+            pieces = [one.text] if whole else sentences(one.text)
+            one.parts = [_part(piece) for piece in pieces]
         _without_repeats(said)
         total = _shrink(said, total, budget, most)
     return [shown for one in said if (shown := one.shown())]

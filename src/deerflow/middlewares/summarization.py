@@ -19,6 +19,7 @@ from deerflow.agent.state import CompactionState
 from deerflow.config.agents import ContextSizeConfig
 from deerflow.config.schema import SummarizationConfig
 from deerflow.errors import ContextOverflowError, NotFoundError
+from deerflow.middlewares.clarification import open_questions
 from deerflow.middlewares.compaction import (
     View,
     best_cut,
@@ -29,7 +30,8 @@ from deerflow.middlewares.compaction import (
     view_of,
     without_commands,
 )
-from deerflow.middlewares.kept_words import kept_words
+from deerflow.middlewares.delimiters import one_line
+from deerflow.middlewares.kept_words import ANSWER, kept_words
 from deerflow.middlewares.llm_error_handling import LLMErrorHandlingMiddleware
 from deerflow.middlewares.loop_detection import forget_reads
 from deerflow.middlewares.past import facts, stored
@@ -341,12 +343,21 @@ def _words(call: ModelCall, cut: int, kept: list[int], limit: int) -> list[str]:
     held = set(kept)
     written = {m.id: m for m in call.state.get("messages", ()) if is_request(m)}
     texts = [
-        str(written.get(message.id, message).text)
+        _answering(call.messages, index) + str(written.get(message.id, message).text)
         for index, message in enumerate(call.messages[:cut])
         if index not in held and is_request(message) and command(message) is None
     ]
     budget = int(limit * WORDS)
     return kept_words(texts, budget, 2 * budget)
+
+
+def _answering(messages: list[AnyMessage], index: int) -> str:
+    """The question that a request answers, without which a short answer says nothing; or ""."""
+    first = index
+    while first and messages[first - 1].type == "tool":
+        first -= 1
+    asked = [one_line(one["question"]) for one in open_questions(messages[first:index])]
+    return f"{ANSWER} \u2039{' / '.join(asked)}\u203a: " if asked else ""
 
 
 def _owner(messages: list[AnyMessage], cut: int) -> str:
