@@ -25,7 +25,7 @@ from typing import Any
 from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import AppConfig
 from deerflow.runtime.request import RunRequest
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 
 ITEMS, AT_ONCE, LATENCY_MS = 16, 4, 300
 IDEAL = ITEMS / AT_ONCE * LATENCY_MS / 1000

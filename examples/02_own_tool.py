@@ -14,7 +14,7 @@ from deerflow.config.load import load_config, read_environ
 from deerflow.errors import ToolError
 from deerflow.runtime.request import RunRequest
 from deerflow.tools.protocol import ToolContext
-from deerflow.wiring import open_harness
+from deerflow.wiring.harness import open_harness
 
 FORECAST = {"Hamburg": "rain, 12 °C"}
 

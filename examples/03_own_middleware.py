@@ -22,7 +22,7 @@ from deerflow.runtime.request import RunRequest
 from deerflow.sandbox.inmemory import InMemoryProvider
 from deerflow.sandbox.protocol import ThreadFolders
 from deerflow.storage.inmemory import InMemoryStorage
-from deerflow.wiring import open_harness
+from deerflow.wiring.harness import open_harness
 
 
 class Polite(AgentMiddleware[Any, Any, Any]):

@@ -10,7 +10,7 @@ from pathlib import Path
 from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import AppConfig
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import open_harness
+from deerflow.wiring.harness import open_harness
 
 SCRIPT = """
 - calls: [{name: calculator, args: {expression: 6 * 7}}]

@@ -6,7 +6,7 @@ from pathlib import Path
 from deerflow.config.load import load_config, read_environ
 from deerflow.events import Event
 from deerflow.runtime.request import LOCAL_USER, RunRequest
-from deerflow.wiring import open_harness
+from deerflow.wiring.harness import open_harness
 
 
 def line(event: Event) -> str:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from deerflow.config.load import load_config, read_environ
 from deerflow.runtime.request import RunRequest
-from deerflow.wiring import open_harness
+from deerflow.wiring.harness import open_harness
 
 TASK = "Note what deer eat in the workspace, read the note again, then tell me."
 

@@ -12,7 +12,7 @@ from deerflow.errors import ConfigError
 from deerflow.guardrails.allowlist import AllowlistProvider
 from deerflow.guardrails.inmemory import InMemoryGuardrails
 from deerflow.guardrails.oap import OapProvider
-from deerflow.wiring import make_guardrails
+from deerflow.wiring.parts import make_guardrails
 from fakes.harness import loaded, scripted_config
 
 PASSPORT = {"passport_id": "p", "status": "active", "capabilities": []}

@@ -37,7 +37,7 @@ class P(Peer):
         self.load = import_module("deerflow.config.load")
         self.schema = import_module("deerflow.config.schema")
         self.request = import_module("deerflow.runtime.request")
-        self.wiring = import_module("deerflow.wiring")
+        self.wiring = import_module("deerflow.wiring.harness")
         self.make_tool = import_module("langchain_core.tools").tool
 
     def versions(self):

@@ -20,15 +20,8 @@ from deerflow.lead.graphs import Graph, LeadAgents
 from deerflow.runtime.request import LOCAL_USER
 from deerflow.sandbox.protocol import SandboxProvider
 from deerflow.storage.protocol import Storage
-from deerflow.wiring import (
-    Folders,
-    lead_parts,
-    make_guardrails,
-    make_provider,
-    memory_stores,
-    models_of,
-    thread_folders,
-)
+from deerflow.wiring.parts import lead_parts, make_guardrails, make_provider, models_of
+from deerflow.wiring.stores import Folders, memory_stores, thread_folders
 
 REMEMBERED_RUNS = 256
 """Run contexts that are kept between two nodes of a run; the oldest goes when more run at once."""

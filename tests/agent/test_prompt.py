@@ -18,7 +18,7 @@ from deerflow.lead.graphs import COMPACT_TOOLS
 from deerflow.models.grammar import Tool, instructions
 from deerflow.runtime.request import RunRequest
 from deerflow.tools.registry import builtin_tools
-from deerflow.wiring import open_harness
+from deerflow.wiring.harness import open_harness
 from fakes.harness import loaded
 from fakes.openai_endpoint import Call, OpenAIEndpoint, Received, Turn
 

@@ -22,7 +22,7 @@ from deerflow.guardrails import approvals
 from deerflow.guardrails.approvals import Decided
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.storage.protocol import ApprovalRow, Decision
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 from fakes.harness import loaded, scripted_config
 
 ASK: dict[str, Any] = {"tools": ["delete"], "decision": "ask", "reason": "deletes for good"}

@@ -9,7 +9,7 @@ from typing import Any
 
 from deerflow.events import Event
 from deerflow.storage.sql.driver import connect
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.killer import UNKNOWN, is_legal, read_ledger
 
 

@@ -21,7 +21,7 @@ import deerflow
 import fakes
 from deerflow.models.scripted import ScriptedChatModel
 from deerflow.runtime.request import RunRequest
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 from fakes.harness import loaded, scripted_config
 
 THREAD = "t"

@@ -11,7 +11,7 @@ from langchain_core.tools import BaseTool
 
 from deerflow.events import Event
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.harness import SCRIPTED, scripted_harness
 
 USAGE = {"input": 100, "output": 10}

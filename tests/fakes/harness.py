@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool
 from deerflow.config.load import LoadedConfig
 from deerflow.config.schema import AppConfig
 from deerflow.models.scripted import ScriptedChatModel
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 from fakes.documented import check_payload
 
 SCRIPTED = "deerflow.models.scripted:ScriptedChatModel"

@@ -32,7 +32,7 @@ import fakes
 from deerflow.errors import DeerFlowError
 from deerflow.models.scripted import ScriptedChatModel
 from deerflow.runtime.request import RunRequest
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 from fakes.harness import loaded, scripted_config
 from fakes.pursued import PURSUED
 

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 import pytest
 
 from deerflow.runtime.request import RunResult
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.batches import THREAD, Outside, batch_harness, dies, request
 
 CONCURRENCY = 4

@@ -12,7 +12,7 @@ from conftest import Scale
 from deerflow.config.schema import AppConfig
 from deerflow.models.scripted import ScriptedChatModel
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 from fakes.harness import SCRIPTED, loaded
 from fakes.terminal import Desk
 

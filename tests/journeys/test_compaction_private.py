@@ -9,7 +9,7 @@ from typing import Any
 
 from deerflow.config.schema import AppConfig
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 from fakes.harness import SCRIPTED, loaded
 from fakes.openai_endpoint import (
     Body,

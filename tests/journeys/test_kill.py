@@ -15,7 +15,7 @@ import pytest
 
 from deerflow.errors import ConflictError
 from deerflow.runtime.request import RunRequest
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.autopsy import events_of, examine, messages_of, recorded, repeated
 from fakes.killer import (
     ANSWER,

@@ -12,7 +12,7 @@ import pytest
 
 from deerflow.events import TASK_EVENTS, Event
 from deerflow.storage.sql.driver import connect
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.autopsy import events_of, messages_of
 from fakes.killer import (
     ANSWER,

@@ -16,7 +16,7 @@ from deerflow.memory.protocol import MemoryManager
 from deerflow.models.scripted import ScriptedChatModel
 from deerflow.models.wire import WireModel
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 from fakes.harness import SCRIPTED, loaded, scripted_config
 from fakes.terminal import Desk, Screen
 

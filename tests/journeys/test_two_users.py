@@ -16,7 +16,7 @@ from deerflow import DeerFlowClient
 from deerflow.client.account import Goals, Models, Pending, UserMemory
 from deerflow.client.conversations import Artifacts, Threads, Uploads
 from deerflow.errors import DeerFlowError
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 from fakes.harness import loaded, scripted_config
 
 USERS = ("ann", "bob")

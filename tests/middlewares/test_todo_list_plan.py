@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.harness import scripted_harness
 
 PLAN_RULE = "Plan mode: before you act"

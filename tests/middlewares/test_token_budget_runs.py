@@ -7,7 +7,7 @@ from typing import Any
 
 from deerflow.middlewares.spending import today
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.harness import scripted_harness
 
 

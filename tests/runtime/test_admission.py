@@ -10,7 +10,7 @@ import pytest
 from deerflow.errors import DeerFlowError, NotFoundError, UsageError
 from deerflow.runtime.admission import MAX_ID, check_request, expected
 from deerflow.runtime.request import RunRequest
-from deerflow.wiring import open_harness
+from deerflow.wiring.harness import open_harness
 from fakes.harness import loaded, scripted_config, scripted_harness
 
 

@@ -15,7 +15,7 @@ from deerflow.errors import UsageError
 from deerflow.events import Event
 from deerflow.runtime.goals import SessionGoal
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.harness import scripted_harness
 
 USAGE = {"input": 100, "output": 10}

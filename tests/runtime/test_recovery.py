@@ -10,7 +10,7 @@ from langchain_core.tools import tool
 
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import RunHandle
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.harness import scripted_harness
 
 

@@ -12,7 +12,7 @@ from langchain_core.tools import tool
 from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.events import Event
 from deerflow.runtime.request import RunRequest, RunResult
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.harness import scripted_harness
 
 

@@ -9,7 +9,7 @@ from deerflow.agent.context import RunContext
 from deerflow.runtime.admission import RunParts
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import RunHandle, Runs
-from deerflow.wiring import thread_folders
+from deerflow.wiring.stores import thread_folders
 from fakes.harness import scripted_harness
 
 

@@ -22,7 +22,7 @@ from deerflow.middlewares.token_usage import CHILD_USAGE
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.subagents.batch import BATCH, batch_tools
 from deerflow.subagents.roster import Roster
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 from fakes.approving import Desk, approve, approving_harness, history, logged, reject, rows, run
 from fakes.children import Played, model, played, says
 from fakes.documented import fields

@@ -10,7 +10,8 @@ import pytest
 
 from deerflow.runtime.request import RunRequest
 from deerflow.subagents.answers import STOPPED
-from deerflow.wiring import Harness, thread_folders
+from deerflow.wiring.harness import Harness
+from deerflow.wiring.stores import thread_folders
 from fakes.children import model, played, says, state_of, task
 from fakes.harness import scripted_harness
 from fakes.sandboxes import SMALL, until

@@ -20,7 +20,8 @@ from deerflow.cli.source import read
 from deerflow.config.load import LoadedConfig
 from deerflow.errors import ConfigError, DeerFlowError
 from deerflow.sandbox.protocol import ProbeReport
-from deerflow.wiring import lead_parts, make_provider, models_of, open_stores
+from deerflow.wiring.parts import lead_parts, make_provider, models_of
+from deerflow.wiring.stores import open_stores
 
 Mark = Literal["ok", "warn", "fail"]
 _SIGNS = {"ok": "✓", "warn": "!", "fail": "✗"}

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from deerflow.cli import output
 from deerflow.cli.stop import Stop
 from deerflow.errors import DeerFlowError
-from deerflow.wiring import Harness
+from deerflow.wiring.harness import Harness
 
 _ERASE = "\r\x1b[2K"
 

@@ -25,7 +25,7 @@ from deerflow.events import Event
 from deerflow.runtime.goals import closing_line
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.runtime.runs import RunHandle
-from deerflow.wiring import Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
 
 INTERNAL = "error"
 """Code of an error that nobody foresaw; its traceback is in the log file."""

@@ -46,7 +46,7 @@ def status(*, config: ConfigOption = None) -> None:
 
 
 async def _status(loaded: LoadedConfig, environ: dict[str, str]) -> list[str]:
-    from deerflow.wiring import open_harness  # noqa: PLC0415 - loads LangGraph; --help stays quick
+    from deerflow.wiring.harness import open_harness  # noqa: PLC0415  (--help stays quick)
 
     async with open_harness(loaded, environ) as harness:
         report = await harness.provider.probe()

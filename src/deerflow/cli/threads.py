@@ -24,7 +24,7 @@ from deerflow.events import Event
 from deerflow.runtime.admission import no_thread
 from deerflow.runtime.request import LOCAL_USER
 from deerflow.storage.protocol import Storage, ThreadRow
-from deerflow.wiring import delete_thread, has_stores, open_stores
+from deerflow.wiring.stores import delete_thread, has_stores, open_stores
 
 
 def show_list(config: Path | None, limit: int, as_json: bool) -> int:

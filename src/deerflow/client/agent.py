@@ -26,7 +26,8 @@ from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.runtime.runs import RunHandle
 from deerflow.skills.protocol import Skill
 from deerflow.subagents.roster import SubagentSpec
-from deerflow.wiring import Given, Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
+from deerflow.wiring.parts import Given
 
 LEAD_ALWAYS = ("ask_clarification", "present_files", "task", "task_batch")
 """Tools that an agent keeps whatever it names: to ask, to deliver, to delegate."""

@@ -15,7 +15,8 @@ from deerflow.runtime.outcome import scan_outputs
 from deerflow.runtime.request import Artifact
 from deerflow.sandbox.protocol import OUTPUTS, UPLOADS, ThreadFolders
 from deerflow.storage.protocol import ThreadRow
-from deerflow.wiring import Harness, thread_files
+from deerflow.wiring.harness import Harness
+from deerflow.wiring.stores import thread_files
 
 
 class Desk:

@@ -17,7 +17,8 @@ from deerflow.config.schema import AppConfig
 from deerflow.errors import UsageError
 from deerflow.events import Event
 from deerflow.runtime.request import LOCAL_USER, RunRequest, RunResult
-from deerflow.wiring import Given, Harness, open_harness
+from deerflow.wiring.harness import Harness, open_harness
+from deerflow.wiring.parts import Given
 
 
 class DeerFlowClient:

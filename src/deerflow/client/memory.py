@@ -13,7 +13,7 @@ from deerflow.client.opening import located
 from deerflow.config.schema import AppConfig
 from deerflow.errors import UsageError
 from deerflow.memory.protocol import MAX_FACT_CHARS, Fact, MemoryDocument, MemoryStorage, Source
-from deerflow.wiring import make_memory_storage
+from deerflow.wiring.memory import make_memory_storage
 
 KEPT, NOTHING = "deermem", "noop"
 _KEY = "key:"

@@ -30,6 +30,7 @@ from deerflow.runtime.request import RunRequest
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import RunRow, Storage, ThreadRow
+from deerflow.storage.states import new_thread
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Folders = Callable[[str, str], ThreadFolders]
@@ -128,9 +129,7 @@ class Admission:
         lead = await parts.profile(request.user_id, request.agent_name)
         model = request.model or lead.model or parts.catalog.default
         parts.catalog.spec(model)
-        thread = await parts.storage.threads.ensure(
-            request.user_id, request.thread_id or uuid.uuid4().hex
-        )
+        thread, new = await self._thread(request)
         folders = parts.folders(request.user_id, thread.thread_key)
         run_id = uuid.uuid4().hex
         expect = (*expected(request), *await _asked_for(request, folders))
@@ -148,16 +147,15 @@ class Admission:
         settings |= {"agent": context.agent_name, "delegate": context.delegate}
         if goal is not None:
             settings["goal"] = asdict(goal)
-        new = thread.last_seq == 0  # a thread that was just made has nothing to look at
-        before = {} if new else await asyncio.to_thread(scan_outputs, folders.outputs)
-        buried = False if new else await self._bury(thread)
-        await parts.storage.threads.start_run(
-            thread.thread_key,
-            run_id,
-            input={"task": request.task},
-            config=settings,
-            event=("run_started", started),
-        )
+        bare = thread.last_seq == 0  # a thread without a run has nothing to look at
+        before = {} if bare else await asyncio.to_thread(scan_outputs, folders.outputs)
+        buried = False if bare else await self._bury(thread)
+        given: dict[str, Any] = {"input": {"task": request.task}, "config": settings}
+        event, threads = ("run_started", started), parts.storage.threads
+        if not new:
+            await threads.start_run(thread.thread_key, run_id, **given, event=event)
+        elif await threads.open_run(thread, run_id, **given, event=event) is None:
+            return await self.admit(request)  # somebody made it meanwhile
         return Job(
             thread,
             context,
@@ -167,6 +165,15 @@ class Admission:
             before,
             buried,
         )
+
+    async def _thread(self, request: RunRequest) -> tuple[ThreadRow, bool]:
+        """The thread of a request; one that does not exist yet (True) is made with its run."""
+        if request.thread_id is not None:
+            threads = self._parts.storage.threads
+            found = await threads.get(request.user_id, request.thread_id)
+            if found is not None:
+                return found, False
+        return new_thread(request.user_id, request.thread_id or uuid.uuid4().hex), True
 
     async def _bury(self, thread: ThreadRow) -> bool:
         """Close a run that a dead process left open; whether there was one."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Awaitable
 from dataclasses import replace
@@ -14,7 +13,7 @@ from deerflow.storage.encoding import clean_text, copied
 from deerflow.storage.inmemory_tables import Commit, Tables, release
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import RunRow, ThreadRow
-from deerflow.storage.states import ABANDONED, THREAD_STATUS
+from deerflow.storage.states import ABANDONED, THREAD_STATUS, new_thread
 from deerflow.storage.ticket import failed_ticket, settled_ticket
 
 
@@ -33,17 +32,10 @@ class MemoryThreads:
         found = await self.get(user_id, thread_id)
         if found is not None:
             return found
-        now = time.time()
-        row = ThreadRow(
-            user_id=user_id,
-            thread_id=thread_id,
-            thread_key=secrets.token_hex(16),
-            title="",
-            created_at=now,
-            updated_at=now,
-            status="idle",
-            metadata=copied(metadata or {}),
-        )
+        return self._add(new_thread(user_id, thread_id, metadata))
+
+    def _add(self, thread: ThreadRow) -> ThreadRow:
+        row = replace(thread, metadata=copied(thread.metadata))
         self._tables.threads[row.thread_key] = row
         return row
 
@@ -137,6 +129,26 @@ class MemoryThreads:
         if event is not None:
             tables.append(thread_key, run_id, *event)
         return run
+
+    async def open_run(
+        self,
+        thread: ThreadRow,
+        run_id: str,
+        *,
+        input: dict[str, Any],
+        config: dict[str, Any],
+        event: tuple[str, dict[str, Any]] | None = None,
+    ) -> RunRow | None:
+        """See Threads."""
+        tables, key = self._tables, thread.thread_key
+        if await self.get(thread.user_id, thread.thread_id) is not None:
+            return None
+        if key in tables.threads or key in tables.retired:
+            raise ConflictError("A thread with this key existed before.")
+        if run_id in tables.runs:
+            raise ConflictError("A run with this id exists already.")
+        self._add(thread)
+        return await self.start_run(key, run_id, input=input, config=config, event=event)
 
     async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
         """See Threads."""

@@ -276,6 +276,25 @@ class Threads(Protocol):
         """
         ...
 
+    async def open_run(
+        self,
+        thread: ThreadRow,
+        run_id: str,
+        *,
+        input: dict[str, Any],
+        config: dict[str, Any],
+        event: tuple[str, dict[str, Any]] | None = None,
+    ) -> RunRow | None:
+        """Make a thread (see `states.new_thread`) and start its first run in one transaction.
+
+        Returns:
+            None when the user has a thread of this id by now; nothing is written then.
+
+        Raises:
+            ConflictError: the key was used before, or a run with this id exists.
+        """
+        ...
+
     async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
         """Take over an unfinished run (its process died, or it was stopped) for this process.
 

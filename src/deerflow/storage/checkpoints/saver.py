@@ -23,6 +23,7 @@ from deerflow.storage.checkpoints.retention import copy_work, drop_work
 from deerflow.storage.checkpoints.rows import Row, Rows
 from deerflow.storage.checkpoints.serde import CompactSerde
 from deerflow.storage.checkpoints.storing import Put, put_work, writes_work
+from deerflow.storage.checkpoints.untouched import Untouched
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.reader import Readers
@@ -41,14 +42,18 @@ class DeltaSaver(AsyncOnlySaver):
     interrupt or error excepted); `aput` returns when the checkpoint is durable, and with it all
     that was queued before: writes, events, journal. No part of the config goes into the metadata,
         the run id excepted. Async only.
+
+    Args:
+        untouched: threads without anything stored.
     """
 
-    def __init__(self, writer: Writer, readers: Readers) -> None:
+    def __init__(self, writer: Writer, readers: Readers, untouched: Untouched) -> None:
         serde = CompactSerde()
         super().__init__(serde=serde)
         self._rows = Rows(serde)
         self._writer = writer
         self._readers = readers
+        self._untouched = untouched
         self._chains = Chains()
         self._openings = Openings()
 
@@ -79,6 +84,7 @@ class DeltaSaver(AsyncOnlySaver):
         put = Put(at, parent.checkpoint_id, _run_id(config, metadata), packed, thin)
         opening = self._openings.holds(at, metadata)
         work = put_work(put, self._rows)
+        self._untouched.discard(at.thread_key)
         ticket = self._writer.submit(work, scope=at.thread_key, guarded=not opening)
         if chain is not None:
             chain.advance(at.checkpoint_id, checkpoint["channel_values"], metadata, packed.holders)
@@ -111,9 +117,9 @@ class DeltaSaver(AsyncOnlySaver):
         chain = self._chains.get(at.thread_key, at.ns, at.checkpoint_id)
         if chain is not None:
             chain.record(found)
-        ticket = self._writer.submit(
-            writes_work(at, task_id, task_path, found, self._rows), scope=at.thread_key
-        )
+        work = writes_work(at, task_id, task_path, found, self._rows)
+        self._untouched.discard(at.thread_key)
+        ticket = self._writer.submit(work, scope=at.thread_key)
         if any(channel in _AWAITED for channel, _ in writes):
             await ticket
 
@@ -122,6 +128,8 @@ class DeltaSaver(AsyncOnlySaver):
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """The checkpoint that the config names, or the newest one."""
         at = Address.of(config)
+        if at.thread_key in self._untouched:
+            return None
         newest = self._chains.newest(at.thread_key, at.ns)
         head, known = (newest.head, newest.snapshots()) if newest else ("", {})
 
@@ -236,6 +244,7 @@ class DeltaSaver(AsyncOnlySaver):
             if row is not None:
                 delete_checkpoints(batch.connection, row[0])
 
+        self._untouched.discard(thread_id)
         await self._writer.submit(work, scope=thread_id)
         self._chains.drop(thread_id)
 
@@ -269,6 +278,7 @@ class DeltaSaver(AsyncOnlySaver):
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and writes of a thread, and its references to blobs."""
+        self._untouched.discard(target_thread_id)
         await self._writer.submit(
             copy_work(source_thread_id, target_thread_id), scope=target_thread_id
         )

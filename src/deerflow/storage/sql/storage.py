@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from deerflow.storage.checkpoints.saver import DeltaSaver
+from deerflow.storage.checkpoints.untouched import Untouched
 from deerflow.storage.follow import Hub
 from deerflow.storage.owner import this_owner
 from deerflow.storage.protocol import (
@@ -51,16 +52,17 @@ class SqliteStorage:
         self._hub = hub = Hub()
         self._writer = writer = Writer(path, hub, lambda connection: look(hub, connection))
         self._readers = readers = Readers(path, writer)
+        untouched = Untouched()
         self.events: EventLog = SqlEvents(writer, readers, hub)
         self.deltas: DeltaLog = SqlDeltas(writer, readers, hub)
         self.journal: Journal = SqlJournal(writer, readers)
-        self.threads: Threads = SqlThreads(writer, readers, owner)
+        self.threads: Threads = SqlThreads(writer, readers, owner, untouched)
         self.blobs: Blobs = SqlBlobs(writer, readers)
         self.approvals: Approvals = SqlApprovals(writer, readers)
         self.batches: Batches = SqlBatches(writer, readers, owner)
         self.memory_queue: MemoryQueue = SqlExchanges(writer, readers, owner)
         self.spending: Spending = SqlSpending(writer, readers)
-        self.saver: BaseCheckpointSaver[int] = DeltaSaver(writer, readers)
+        self.saver: BaseCheckpointSaver[int] = DeltaSaver(writer, readers, untouched)
 
     async def flush(self) -> None:
         """See Storage. Raises the first failure of a write that nobody awaited."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-import secrets
 import time
 from collections.abc import Awaitable, Iterable
 from typing import Any
 
+from deerflow.errors import ConflictError
+from deerflow.storage.checkpoints.untouched import Untouched
 from deerflow.storage.encoding import clean_text, dump_json, load_json
 from deerflow.storage.protocol import RunRow, ThreadRow
 from deerflow.storage.sql.batch import Batch
@@ -25,7 +26,7 @@ from deerflow.storage.sql.runs import (
     start_work,
 )
 from deerflow.storage.sql.writer import Writer
-from deerflow.storage.states import ABANDONED
+from deerflow.storage.states import ABANDONED, new_thread
 
 _SELECT = (
     "SELECT t.user_id, t.thread_id, k.thread_key, t.title, t.created_at, t.updated_at, t.status,"
@@ -53,6 +54,24 @@ def _one(connection: Connection, user_id: str, thread_id: str) -> ThreadRow | No
     return None if row is None else _thread_row(row)
 
 
+def _insert(connection: Connection, row: ThreadRow, metadata: str) -> None:
+    """Write a thread's rows; `metadata` is the row's as JSON.
+
+    Raises:
+        ConflictError: its key was used before.
+    """
+    cursor = connection.execute(
+        "INSERT OR IGNORE INTO thread_keys (thread_key, last_seq) VALUES (?, 0)", (row.thread_key,)
+    )
+    if not cursor.rowcount:
+        raise ConflictError("A thread with this key existed before.")
+    connection.execute(
+        "INSERT INTO threads (id, user_id, thread_id, title, status, created_at,"
+        " updated_at, metadata) VALUES (?, ?, ?, '', 'idle', ?, ?, ?)",
+        (cursor.lastrowid, row.user_id, row.thread_id, row.created_at, row.updated_at, metadata),
+    )
+
+
 def delete_rows(connection: Connection, thread: int, tables: Iterable[str]) -> None:
     """Remove a thread's rows from some of the tables above."""
     for table in tables:
@@ -69,34 +88,28 @@ class SqlThreads:
 
     Args:
         owner: who runs the runs that are started here.
+        untouched: told of threads that are made with their first run, and of the runs' ends.
     """
 
-    def __init__(self, writer: Writer, readers: Readers, owner: str) -> None:
+    def __init__(self, writer: Writer, readers: Readers, owner: str, untouched: Untouched) -> None:
         self._writer = writer
         self._readers = readers
         self._owner = owner
+        self._untouched = untouched
 
     async def ensure(
         self, user_id: str, thread_id: str, metadata: dict[str, Any] | None = None
     ) -> ThreadRow:
         """See Threads."""
-        key, text = secrets.token_hex(16), dump_json(metadata or {}).decode()
+        text = dump_json(metadata or {}).decode()
+        row = new_thread(user_id, thread_id, load_json(text))
 
         def work(batch: Batch) -> ThreadRow:
-            connection = batch.connection
-            found = _one(connection, user_id, thread_id)
+            found = _one(batch.connection, user_id, thread_id)
             if found is not None:
                 return found
-            now = time.time()
-            cursor = connection.execute(
-                "INSERT INTO thread_keys (thread_key, last_seq) VALUES (?, 0)", (key,)
-            )
-            connection.execute(
-                "INSERT INTO threads (id, user_id, thread_id, title, status, created_at,"
-                " updated_at, metadata) VALUES (?, ?, ?, '', 'idle', ?, ?, ?)",
-                (cursor.lastrowid, user_id, thread_id, now, now, text),
-            )
-            return ThreadRow(user_id, thread_id, key, "", now, now, "idle", load_json(text))
+            _insert(batch.connection, row, text)
+            return row
 
         found = await self.get(user_id, thread_id)
         return found or await self._writer.submit(work)
@@ -158,7 +171,9 @@ class SqlThreads:
             batch.deleted.append(found.thread_key)
             return found.thread_key
 
-        return await self._writer.submit(work)
+        key = await self._writer.submit(work)
+        self._untouched.discard(key or "")
+        return key
 
     async def start_run(
         self,
@@ -172,6 +187,34 @@ class SqlThreads:
         """See Threads."""
         work = start_work(thread_key, run_id, self._owner, (input, config), event)
         return await self._writer.submit(work, scope=thread_key)
+
+    async def open_run(
+        self,
+        thread: ThreadRow,
+        run_id: str,
+        *,
+        input: dict[str, Any],
+        config: dict[str, Any],
+        event: tuple[str, dict[str, Any]] | None = None,
+    ) -> RunRow | None:
+        """See Threads."""
+        key, text = thread.thread_key, dump_json(thread.metadata).decode()
+        start = start_work(key, run_id, self._owner, (input, config), event)
+
+        def work(batch: Batch) -> RunRow | None:
+            if _one(batch.connection, thread.user_id, thread.thread_id) is not None:
+                return None
+            _insert(batch.connection, thread, text)
+            return start(batch)
+
+        run = None
+        self._untouched.add(key, run_id)  # before it exists, so before anybody puts something
+        try:
+            run = await self._writer.submit(work, scope=key)
+        finally:
+            if run is None:
+                self._untouched.discard(key)
+        return run
 
     async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
         """See Threads."""
@@ -189,6 +232,7 @@ class SqlThreads:
         event: tuple[str, dict[str, Any]] | None = None,
     ) -> Awaitable[None]:
         """See Threads."""
+        self._untouched.ended(run_id)
         return self._writer.submit(end_work(run_id, status, (outcome, error, usage), event))
 
     async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:

@@ -18,7 +18,7 @@ from deerflow.memory.inmemory import InMemoryStorage
 from deerflow.memory.noop import NoopMemoryManager
 from deerflow.memory.protocol import Fact, MemoryStorage
 from deerflow.runtime.request import RunRequest
-from deerflow.wiring import make_memory_storage, open_memory
+from deerflow.wiring.memory import make_memory_storage, open_memory
 from fakes.harness import loaded, scripted_harness
 from fakes.memories import adding
 
@@ -113,9 +113,9 @@ def test_files_need_no_database_library(tmp_path: Path) -> None:
     code = """
 import asyncio, json, sys
 from pathlib import Path
-import deerflow, deerflow.wiring
+import deerflow, deerflow.wiring.memory
 from deerflow.config.schema import AppConfig
-storage = deerflow.wiring.make_memory_storage(AppConfig(), Path(sys.argv[1]))
+storage = deerflow.wiring.memory.make_memory_storage(AppConfig(), Path(sys.argv[1]))
 asyncio.run(storage.load("ann"))
 print(json.dumps(sorted(sys.modules)))
 """
