@@ -14,8 +14,10 @@ from typing import Any
 
 from deerflow import DeerFlowClient
 from deerflow.client.account import Goals, Models, Pending, UserMemory
+from deerflow.client.agents import Agents, Skills
 from deerflow.client.conversations import Artifacts, Threads, Uploads
 from deerflow.errors import DeerFlowError
+from deerflow.lead.profiles import LeadProfile
 from deerflow.wiring.harness import Harness, open_harness
 from fakes.harness import loaded, scripted_config
 
@@ -28,6 +30,8 @@ PARTS = {
     "goals": Goals,
     "approvals": Pending,
     "models": Models,
+    "agents": Agents,
+    "skills": Skills,
 }
 OWN = {"chat", "stream", "resume"}
 """Methods of the client itself."""
@@ -120,6 +124,7 @@ async def fill(client: DeerFlowClient, user: str, note: Path) -> None:
     await client.chat(f"say {secret(user)}", thread_id=f"only-{user}")
     await client.goals.set(f"goal-{user}", f"reach {secret(user)}")
     await client.memory.add(f"likes {secret(user)}")
+    await client.agents.save(LeadProfile(secret(user), soul=secret(user)))
 
 
 CALLS: dict[str, Callable[[DeerFlowClient, dict[str, Any]], Any]] = {
@@ -151,6 +156,10 @@ CALLS: dict[str, Callable[[DeerFlowClient, dict[str, Any]], Any]] = {
     "approvals.approve": lambda c, o: c.approvals.approve(o["approval"]),
     "approvals.reject": lambda c, o: c.approvals.reject(o["approval"]),
     "models.list": lambda c, o: [spec.name for spec in c.models.list()],
+    "agents.list": lambda c, o: c.agents.list(),
+    "agents.get": lambda c, o: c.agents.get(o["agent"]),
+    "agents.save": lambda c, o: c.agents.save(LeadProfile("mine", soul="x")),
+    "skills.list": lambda c, o: c.skills.list(),
     "chat": lambda c, o: c.chat(f"say {o['own']}", thread_id=o["thread"]),
     "stream": lambda c, o: c.stream(f"say {o['own']}", thread_id=o["thread"]),
     "resume": lambda c, o: c.resume(o["thread"]),
@@ -194,6 +203,7 @@ async def things(client: DeerFlowClient, user: str) -> dict[str, Any]:
         "goal": f"goal-{user}",
         "file": f"{secret(user)}.md",
         "word": secret(user),
+        "agent": secret(user),
         "fact": fact.id,
         "approval": approval.approval_id,
     }
@@ -255,6 +265,7 @@ TAKES_AN_ID = (
     "memory.forget",
     "goals.get",
     "goals.clear",
+    "agents.get",
     "approvals.approve",
     "approvals.reject",
     "resume",

@@ -11,6 +11,7 @@ from typing import Self
 
 from deerflow.client.account import Goals, Models, Pending, UserMemory
 from deerflow.client.agent import result_of
+from deerflow.client.agents import Agents, Skills
 from deerflow.client.conversations import Artifacts, Desk, Threads, Uploads
 from deerflow.client.opening import located
 from deerflow.config.schema import AppConfig
@@ -167,6 +168,16 @@ class DeerFlowClient:
     def goals(self) -> Goals:
         """What threads pursue."""
         return Goals(self._desk)
+
+    @property
+    def agents(self) -> Agents:
+        """Custom agents."""
+        return Agents(self._desk)
+
+    @property
+    def skills(self) -> Skills:
+        """Instructions for special kinds of work."""
+        return Skills(self._desk)
 
     @property
     def approvals(self) -> Pending:

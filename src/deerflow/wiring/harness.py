@@ -46,6 +46,7 @@ class Harness:
         agents: compiled lead agents.
         runs: starts and finishes runs.
         folders: host folders for (user_id, thread_key).
+        profiles: users' custom agents.
         memory: what is remembered of users; None when memory is off.
         skills: where skills are kept.
         found: one line that says which model was found when none was configured, else "".
@@ -58,6 +59,7 @@ class Harness:
     agents: LeadAgents
     runs: Runs
     folders: Folders
+    profiles: FolderProfiles
     memory: MemoryManager | None = None
     skills: SkillStore | None = None
     found: str = ""
@@ -105,6 +107,7 @@ async def open_harness(
         if memory is not None:
             stack.push_async_callback(memory.close)
         by_model = memory_tools(memory) if memory and config.memory.mode == "tool" else ()
+        profiles = FolderProfiles(lambda user: user_folder(loaded, user) / "agents")
         parts = replace(
             parts,
             tools=[*parts.tools, *by_model],
@@ -112,7 +115,7 @@ async def open_harness(
             memory=memory,
             skills=make_skills(loaded),
             guardrails=make_guardrails(loaded),
-            profiles=FolderProfiles(lambda user: user_folder(loaded, user) / "agents"),
+            profiles=profiles,
         )
         agents = LeadAgents(parts)
         runs = Runs(
@@ -129,7 +132,16 @@ async def open_harness(
         )
         stack.push_async_callback(runs.close)
         gc.freeze()  # what is here now stays: full collections that skip it save a run 10 % CPU
-        folders = thread_folders(loaded)
         yield Harness(
-            loaded, storage, provider, catalog, agents, runs, folders, memory, parts.skills, found
+            loaded,
+            storage,
+            provider,
+            catalog,
+            agents,
+            runs,
+            thread_folders(loaded),
+            profiles,
+            memory,
+            parts.skills,
+            found,
         )
