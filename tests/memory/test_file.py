@@ -158,8 +158,8 @@ async def test_an_edit_by_hand_is_a_change(place: Place) -> None:
     place.put(raw)
     assert await place.names() == ["one", "mine"]
     await place.add("two")
-    whats = [change.what for change in await place.storage.changes("ann")]
-    assert whats == ["added two", "edited by hand", "added one"]
+    lines = [change.what for change in await place.storage.changes("ann")]
+    assert lines == ["added two", "edited by hand", "added one"]
     await place.storage.undo("ann")
     assert await place.names() == ["one", "mine"]
     await place.storage.undo("ann")
@@ -208,8 +208,8 @@ async def test_a_kill_between_file_and_copy_is_healed(place: Place) -> None:
     await place.add("two")
     max(place.revisions.iterdir()).unlink()
     await place.add("three")
-    whats = [change.what for change in await place.storage.changes("ann")]
-    assert whats == ["added three", "added two", "added one"]
+    lines = [change.what for change in await place.storage.changes("ann")]
+    assert lines == ["added three", "added two", "added one"]
 
 
 async def test_copies_are_bounded_in_number_and_bytes(
