@@ -191,7 +191,9 @@ def _commands(command: Any, path: str) -> Iterator[str]:
         yield from ("| argument or option | |", "|---|---|")
     for option in options:
         named = (
-            ", ".join(option.opts) if option.opts[0].startswith("-") else f"{option.name}".upper()
+            ", ".join([*option.opts, *option.secondary_opts])
+            if option.opts[0].startswith("-")
+            else f"{option.name}".upper()
         )
         takes_value = isinstance(option, TyperOption) and not option.is_flag
         kind = option.metavar or getattr(option.type_descriptor.annotation, "__name__", "text")

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.errors import ConfigError, NotFoundError, UsageError
-from deerflow.lead.profiles import MAX_SOUL, FolderProfiles, LeadProfile
+from deerflow.lead.profiles import ALWAYS, MAX_SOUL, FolderProfiles, LeadProfile
 from deerflow.runtime.request import RunRequest
 from fakes.harness import scripted_harness, scripted_of
 
@@ -87,7 +87,7 @@ async def test_a_custom_agent_leads_a_run(tmp_path: Path) -> None:
         with pytest.raises(NotFoundError):
             await harness.runs.start(RunRequest("Speak.", agent_name="pirate"))
         asked = scripted_of(harness).requests
-    assert asked[0].tool_names == ["bash"]
+    assert set(asked[0].tool_names) == {"bash", *ALWAYS}
     assert asked[0].messages[0].text.startswith("You are poet,")
     assert "Answer in rhymes." in asked[0].messages[0].text
     assert "rhymes" not in asked[1].messages[0].text

@@ -140,3 +140,14 @@ async def test_an_agent_with_a_list_is_offered_no_other_skill() -> None:
     made, run = row(), run_context(skills=("write-well",))
     state = await started([made], {"messages": [user("/count-deer now")]}, run)
     assert not state.get("active_skills")
+
+
+async def test_a_skill_that_is_not_loaded_is_told_when_it_is_asked_for(tmp_path: Path) -> None:
+    folder = tmp_path / "skills" / "public" / "bad"
+    folder.mkdir(parents=True)
+    (folder / "SKILL.md").write_text("no header")
+    async with scripted_harness(["Hm."], tmp_path) as harness:
+        handle = await harness.runs.start(RunRequest("/bad do it"))
+        told = [e.payload["message"] async for e in handle.events() if e.type == "notice"]
+    [message] = told
+    assert message.startswith("The skill bad is not loaded: there is no header")

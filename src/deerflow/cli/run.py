@@ -118,8 +118,11 @@ def as_line(event: Event) -> dict[str, Any]:
 
 
 async def _shown(handle: RunHandle, stop: Stop) -> RunResult:
-    """Live progress on stderr when it is a terminal, nothing otherwise."""
+    """Live progress on stderr when it is a terminal, nothing otherwise but what it notes."""
     if not sys.stderr.isatty():
+        async for event in handle.events():
+            if event.type == "notice":  # what a run wants people to know is told in any case
+                output.note(f"Note: {event.payload.get('message', '')}")
         return await handle.result()
     with Progress(stopping=lambda: stop.requested) as progress:
         text = asyncio.create_task(_follow_text(handle, progress))

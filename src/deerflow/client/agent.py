@@ -29,9 +29,6 @@ from deerflow.subagents.roster import SubagentSpec
 from deerflow.wiring.harness import Harness, open_harness
 from deerflow.wiring.parts import Given
 
-LEAD_ALWAYS = ("ask_clarification", "present_files", "task", "task_batch")
-"""Tools that an agent keeps whatever it names: to ask, to deliver, to delegate."""
-
 
 @dataclass(frozen=True, slots=True)
 class SubAgent:
@@ -236,7 +233,6 @@ class Agent:
         names: tuple[str, ...] | None = None
         if self.tools is not None:
             names, own = names_and_tools(self.tools, configured)
-            names = (*names, *(name for name in LEAD_ALWAYS if name not in names))
         check_text(self.name, "The name of the agent")
         check_text(self.prompt, "The prompt of the agent")
         check_names([each.name for each in self.sub_agents])

@@ -29,6 +29,10 @@ MAX_SOUL = 65_536
 NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9_-]{0,62}[A-Za-z0-9])?")
 
 
+ALWAYS = frozenset({"ask_clarification", "present_files", "task", "task_batch"})
+"""Tools that an agent keeps whatever it names: to ask, to deliver, to delegate."""
+
+
 @dataclass(frozen=True, slots=True)
 class LeadProfile:
     """An agent that leads runs.
@@ -38,7 +42,7 @@ class LeadProfile:
         description: what it is for, for people.
         soul: what it is told in every run, or "".
         model: configured name, None for the default.
-        tools: names it may use, None for all.
+        tools: names it may use beside ALWAYS, None for all.
         skills: names it may use, None for all.
         max_turns: model turns of a run, None as configured.
     """
@@ -53,7 +57,7 @@ class LeadProfile:
 
     def may_use(self, tool: str) -> bool:
         """Whether it is offered a tool."""
-        return self.tools is None or tool in self.tools
+        return self.tools is None or tool in self.tools or tool in ALWAYS
 
 
 BUILT_IN = LeadProfile()

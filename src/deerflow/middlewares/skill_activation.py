@@ -85,6 +85,7 @@ class SkillActivationMiddleware(Middleware):
         if match is None or not messages[index].id:
             return update or None
         if not any(skill.name == match[1] for skill in await self._offered(run)):
+            await self._tell_unloaded(match[1], run)
             return update or None  # a path or a word with a slash is no command
         skill, text = await self._store.load(run.user_id, match[1])
         request = messages[index]
@@ -94,6 +95,14 @@ class SkillActivationMiddleware(Middleware):
         update["active_skills"] = {**update.get("active_skills", {}), skill.name: skill.path}
         run.emit("skill", {"name": skill.name, "by": "user"})
         return update
+
+    async def _tell_unloaded(self, name: str, run: RunContext) -> None:
+        """Say why a skill that was asked for is not there, when there is a file of it."""
+        for problem in (await self._store.list(run.user_id)).problems:
+            if f"/{name}/" in problem.path:
+                text = f"The skill {name} is not loaded: {problem.reason} ({problem.path})."
+                run.emit("notice", {"message": f"{text} {problem.cure}"})
+                return
 
     async def model(self, call: ModelCall, next_: ModelNext) -> ModelReply:
         """Show what was asked for, and offer the others by name."""
