@@ -1,15 +1,19 @@
-"""What is refused before anything is written, and how expected names are read."""
+"""What is refused before anything is written, how names are read, and how a thread begins."""
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
 import pytest
+from langchain_core.tools import tool
 
-from deerflow.errors import DeerFlowError, NotFoundError, UsageError
+from deerflow.errors import ConflictError, DeerFlowError, NotFoundError, UsageError
 from deerflow.runtime.admission import MAX_ID, check_request, expected
 from deerflow.runtime.request import RunRequest
+from deerflow.runtime.runs import RunHandle
+from deerflow.storage.protocol import RunRow, ThreadRow, Threads
 from deerflow.wiring.harness import open_harness
 from fakes.harness import loaded, scripted_config, scripted_harness
 
@@ -54,3 +58,89 @@ async def test_a_refused_request_opens_no_home(tmp_path: Path) -> None:
 def test_expected_names_are_below_outputs() -> None:
     names = ("a.md", "/mnt/user-data/outputs/b/c.md", "./d.md", "..e")
     assert expected(RunRequest(expect=names)) == ("a.md", "b/c.md", "d.md", "..e")
+
+
+class Quicker:
+    """Threads of a storage in which somebody else makes the wanted thread a moment before."""
+
+    def __init__(self, threads: Threads) -> None:
+        self._threads = threads
+        self.opened: list[ThreadRow] = []
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._threads, name)
+
+    async def open_run(self, thread: ThreadRow, run_id: str, **given: Any) -> RunRow | None:
+        """See Threads."""
+        self.opened.append(thread)
+        await self._threads.ensure(thread.user_id, thread.thread_id)
+        return await self._threads.open_run(thread, run_id, **given)
+
+
+async def test_a_thread_that_somebody_made_meanwhile_is_used_as_it_is(tmp_path: Path) -> None:
+    upload = tmp_path / "data.txt"
+    upload.write_text("5")
+    async with scripted_harness([{"text": "Five."}], tmp_path) as harness:
+        quicker = Quicker(harness.storage.threads)
+        harness.storage.threads = quicker  # pyright: ignore[reportAttributeAccessIssue]
+        request = RunRequest(task="Read it", thread_id="t", uploads=(upload,))
+        result = await (await harness.runs.start(request)).result()
+        (thread,) = await quicker.list("local")
+        events = await harness.storage.events.read(thread.thread_key)
+        (tried,) = quicker.opened
+
+    assert (result.status, result.thread_id) == ("success", "t")
+    assert tried.thread_key != thread.thread_key
+    assert [e.seq for e in events] == list(range(1, len(events) + 1))
+    assert {e.run_id for e in events} == {result.run_id}
+    assert [e.type for e in events].count("run_started") == 1
+    (folder,) = (tmp_path / "users/local/threads").iterdir()
+    assert folder.name == thread.thread_key
+
+
+async def test_one_of_two_first_runs_of_a_thread_begins(tmp_path: Path) -> None:
+    gate = asyncio.Event()
+
+    @tool
+    async def wait() -> str:
+        """Wait."""
+        await gate.wait()
+        return "waited"
+
+    script = [{"calls": [{"name": "wait", "args": {}}]}, {"text": "done"}]
+    sections = {"database": {"backend": "sqlite"}}
+    async with (
+        scripted_harness(script, tmp_path, tools=[wait], **sections) as one,
+        scripted_harness(script, tmp_path, tools=[wait], **sections) as two,
+    ):
+        request = RunRequest(task="Wait", thread_id="t")
+        tries = [harness.runs.start(request) for harness in (one, two)]
+        results = await asyncio.gather(*tries, return_exceptions=True)
+        gate.set()
+        (handle,) = [result for result in results if isinstance(result, RunHandle)]
+        assert sum(isinstance(result, ConflictError) for result in results) == 1
+        assert (await handle.result()).text == "done"
+        (thread,) = await two.storage.threads.list("local")
+        (run,) = await two.storage.threads.runs(thread.thread_key)
+    assert run.run_id == handle.run_id
+
+
+async def test_a_refused_first_run_leaves_no_thread(tmp_path: Path) -> None:
+    async with scripted_harness([], tmp_path) as harness:
+        for agent in ("nobody-of-this-name", "../x"):
+            with pytest.raises(DeerFlowError):
+                await harness.runs.start(RunRequest(task="x", thread_id="t", agent_name=agent))
+        assert await harness.storage.threads.list("local") == []
+
+
+@pytest.mark.parametrize("backend", ["memory", "sqlite"])
+async def test_a_prepared_thread_gets_its_first_run(tmp_path: Path, backend: str) -> None:
+    async with scripted_harness(
+        [{"text": "Hi."}], tmp_path, database={"backend": backend}
+    ) as harness:
+        made = await harness.storage.threads.ensure("local", "t", {"by": "hand"})
+        result = await (await harness.runs.start(RunRequest(task="x", thread_id="t"))).result()
+        found = await harness.storage.threads.get("local", "t")
+    assert result.status == "success"
+    assert found is not None
+    assert (found.thread_key, found.metadata) == (made.thread_key, {"by": "hand"})
