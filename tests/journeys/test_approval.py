@@ -55,7 +55,7 @@ async def test_p19_each_decision_applies_to_its_own_call_after_a_restart(tmp_pat
         waiting = result.outcome.detail["approvals"]
         assert [w["args"]["what"] for w in waiting] == ["a", "c", "d"]
         assert waiting[0].keys() == {
-            "approval_id", "tool", "args", "reason", "agent", "expires_at"
+            "approval_id", "tool", "args", "reason", "agent", "default", "expires_at"
         }  # fmt: skip
         assert (waiting[0]["agent"], waiting[0]["reason"]) == ("lead", "deletes for good")
         assert desk.done == ["look b"]  # the read ran at once, and nothing else

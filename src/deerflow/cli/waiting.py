@@ -74,7 +74,7 @@ def waiting_lines(call: dict[str, Any]) -> list[str]:
 def local_time(seconds: float) -> str:
     """A moment in the zone of this machine."""
     when = datetime.datetime.fromtimestamp(seconds, datetime.UTC).astimezone()
-    return f"{when:%Y-%m-%d %H:%M:%S}"
+    return f"{when:%Y-%m-%d %H:%M:%S %Z}"
 
 
 def _list(value: Any) -> list[Any]:

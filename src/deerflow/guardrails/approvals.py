@@ -66,6 +66,7 @@ def waiting(row: ApprovalRow) -> dict[str, Any]:
         "reason": row.reason,
         "agent": row.namespace or "lead",
         "expires_at": row.expires_at,
+        "default": row.default,
     }
 
 
