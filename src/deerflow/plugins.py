@@ -53,11 +53,8 @@ def load_detectors(entries: Sequence[SafetyDetectorConfig] | None) -> list[Detec
         return None
     detectors: list[Detector] = []
     for entry in entries:
-        try:
-            detectors.append(_named(entry.use)(**entry.extra))
-        except (ImportError, AttributeError, TypeError, ValueError) as error:
-            problem = f"safety_finish_reason.detectors: {entry.use}: {error}"
-            raise ConfigError([problem], cure="Name a class as module:Class.") from error
+        key, cure = "safety_finish_reason.detectors", "Name a class as module:Class."
+        detectors.append(_made(key, entry.use, cure, **entry.extra))
     return detectors
 
 
@@ -67,12 +64,7 @@ def load_provider(path: str) -> SandboxProvider:
     Raises:
         ConfigError: it cannot be loaded.
     """
-    try:
-        return _named(path)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(
-            [f"sandbox.use: {path}: {error}"], cure="Use local, host, memory or module:Class."
-        ) from error
+    return _made("sandbox.use", path, "Use local, host, memory or module:Class.")
 
 
 def load_guardrails(path: str, settings: Mapping[str, Any]) -> GuardrailProvider:
@@ -85,13 +77,8 @@ def load_guardrails(path: str, settings: Mapping[str, Any]) -> GuardrailProvider
     Raises:
         ConfigError: it cannot be loaded, or does not take the settings.
     """
-    try:
-        made: Any = _named(path)(**settings)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(
-            [f"guardrails.provider: {path}: {error}"],
-            cure="Use allowlist, oap or module:Class, with the keys that it takes as config.",
-        ) from error
+    cure = "Use allowlist, oap or module:Class, with the keys that it takes as config."
+    made = _made("guardrails.provider", path, cure, **settings)
     if not isinstance(made, GuardrailProvider):
         raise ConfigError(
             [f"guardrails.provider.use: {path}: no provider of policy"],
@@ -106,12 +93,7 @@ def load_skill_store(path: str) -> SkillStore:
     Raises:
         ConfigError: it cannot be loaded.
     """
-    try:
-        return _named(path)()
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(
-            [f"skills.use: {path}: {error}"], cure="Use local or module:Class."
-        ) from error
+    return _made("skills.use", path, "Use local or module:Class.")
 
 
 def load_memory_storage(path: str, backend: MemoryBackendConfig) -> MemoryStorage:
@@ -124,13 +106,8 @@ def load_memory_storage(path: str, backend: MemoryBackendConfig) -> MemoryStorag
     Raises:
         ConfigError: it cannot be loaded, or is no store of memories.
     """
-    try:
-        made: Any = _named(path)(backend)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(
-            [f"memory.backend_config.storage: {path}: {error}"],
-            cure="Use file, sql or module:Class; the class takes the section backend_config.",
-        ) from error
+    cure = "Use file, sql or module:Class; the class takes the section backend_config."
+    made = _made("memory.backend_config.storage", path, cure, backend)
     if not isinstance(made, MemoryStorage):
         raise ConfigError(
             [f"memory.backend_config.storage: {path}: no store of memories"],
@@ -149,19 +126,22 @@ def load_memory_manager(path: str, config: MemoryConfig) -> MemoryManager:
     Raises:
         ConfigError: it cannot be loaded, or is no memory.
     """
-    try:
-        made: Any = _named(path)(config)
-    except (ImportError, AttributeError, TypeError, ValueError) as error:
-        raise ConfigError(
-            [f"memory.manager_class: {path}: {error}"],
-            cure="Use deermem, noop or module:Class; the class takes the section memory.",
-        ) from error
+    cure = "Use deermem, noop or module:Class; the class takes the section memory."
+    made = _made("memory.manager_class", path, cure, config)
     if not isinstance(made, MemoryManager):
         raise ConfigError(
             [f"memory.manager_class: {path}: no memory"],
             cure="Derive it from deerflow.memory.protocol.MemoryManager.",
         )
     return made
+
+
+def _made(key: str, path: str, cure: str, *args: Any, **kwargs: Any) -> Any:
+    """An object of the class that a key names. Raises ConfigError."""
+    try:
+        return _named(path)(*args, **kwargs)
+    except (ImportError, AttributeError, TypeError, ValueError) as error:
+        raise ConfigError([f"{key}: {path}: {error}"], cure=cure) from error
 
 
 def _load(path: str) -> Foreign:
