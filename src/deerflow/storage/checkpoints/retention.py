@@ -49,6 +49,19 @@ def _shows(connection: Connection, rows: Rows, at: Address, row: Row, channel: s
     return True
 
 
+def keys_of_runs(connection: Connection, run_ids: set[str]) -> list[str]:
+    """Keys of the threads that have checkpoints of these runs."""
+    keys: set[str] = set()
+    for run_id in run_ids:
+        rows = connection.execute(
+            "SELECT DISTINCT k.thread_key FROM checkpoints c"
+            " JOIN thread_keys k ON k.id = c.thread WHERE c.run_id = ?",
+            (run_id,),
+        ).fetchall()
+        keys.update(row[0] for row in rows)
+    return sorted(keys)
+
+
 def drop_work(
     rows: Rows, thread_key: str, doomed: Callable[[list[Row]], set[str]]
 ) -> Callable[[Batch], None]:

@@ -19,7 +19,7 @@ from deerflow.storage.checkpoints.address import Address
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
 from deerflow.storage.checkpoints.openings import Openings
-from deerflow.storage.checkpoints.retention import copy_work, drop_work
+from deerflow.storage.checkpoints.retention import copy_work, drop_work, keys_of_runs
 from deerflow.storage.checkpoints.rows import Row, Rows
 from deerflow.storage.checkpoints.serde import CompactSerde
 from deerflow.storage.checkpoints.storing import Put, put_work, writes_work
@@ -251,7 +251,8 @@ class DeltaSaver(AsyncOnlySaver):
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints of runs; those that other checkpoints' deltas need stay."""
         wanted = set(run_ids)
-        for key in await self._keys_of_runs(wanted):
+        keys = await self._readers.read(lambda c: keys_of_runs(c, wanted), scope="")
+        for key in keys:
             await self._writer.submit(
                 drop_work(
                     self._rows,
@@ -261,20 +262,6 @@ class DeltaSaver(AsyncOnlySaver):
                 scope=key,
             )
             self._chains.drop(key)
-
-    async def _keys_of_runs(self, run_ids: set[str]) -> list[str]:
-        def query(connection: Connection) -> list[str]:
-            keys: set[str] = set()
-            for run_id in run_ids:
-                rows = connection.execute(
-                    "SELECT DISTINCT k.thread_key FROM checkpoints c"
-                    " JOIN thread_keys k ON k.id = c.thread WHERE c.run_id = ?",
-                    (run_id,),
-                ).fetchall()
-                keys.update(row[0] for row in rows)
-            return sorted(keys)
-
-        return await self._readers.read(query, scope="")
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy all checkpoints and writes of a thread, and its references to blobs."""
