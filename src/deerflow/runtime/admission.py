@@ -30,7 +30,6 @@ from deerflow.runtime.request import RunRequest
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import RunRow, Storage, ThreadRow
-from deerflow.storage.states import new_thread
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Folders = Callable[[str, str], ThreadFolders]
@@ -173,7 +172,7 @@ class Admission:
             found = await threads.get(request.user_id, request.thread_id)
             if found is not None:
                 return found, False
-        return new_thread(request.user_id, request.thread_id or uuid.uuid4().hex), True
+        return ThreadRow.new(request.user_id, request.thread_id or uuid.uuid4().hex), True
 
     async def _bury(self, thread: ThreadRow) -> bool:
         """Close a run that a dead process left open; whether there was one."""

@@ -13,7 +13,7 @@ from deerflow.storage.encoding import clean_text, copied
 from deerflow.storage.inmemory_tables import Commit, Tables, release
 from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import RunRow, ThreadRow
-from deerflow.storage.states import ABANDONED, THREAD_STATUS, new_thread
+from deerflow.storage.states import ABANDONED, THREAD_STATUS
 from deerflow.storage.ticket import failed_ticket, settled_ticket
 
 
@@ -32,7 +32,7 @@ class MemoryThreads:
         found = await self.get(user_id, thread_id)
         if found is not None:
             return found
-        return self._add(new_thread(user_id, thread_id, metadata))
+        return self._add(ThreadRow.new(user_id, thread_id, metadata))
 
     def _add(self, thread: ThreadRow) -> ThreadRow:
         row = replace(thread, metadata=copied(thread.metadata))

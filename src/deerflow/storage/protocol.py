@@ -7,6 +7,8 @@ submitted.
 
 from __future__ import annotations
 
+import secrets
+import time
 from collections.abc import AsyncIterator, Awaitable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
@@ -84,6 +86,12 @@ class ThreadRow:
     status: str
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     last_seq: int = 0
+
+    @classmethod
+    def new(cls, user_id: str, thread_id: str, metadata: dict[str, Any] | None = None) -> ThreadRow:
+        """A thread that does not exist yet, with a key that no other one has."""
+        key, now = secrets.token_hex(16), time.time()
+        return cls(user_id, thread_id, key, "", now, now, "idle", metadata or {})
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,7 +293,7 @@ class Threads(Protocol):
         config: dict[str, Any],
         event: tuple[str, dict[str, Any]] | None = None,
     ) -> RunRow | None:
-        """Make a thread (see `states.new_thread`) and start its first run in one transaction.
+        """Make a thread (see `ThreadRow.new`) and start its first run in one transaction.
 
         Returns:
             None when the user has a thread of this id by now; nothing is written then.

@@ -1,12 +1,8 @@
-"""A thread before its first run, and how the end of a run shows on it."""
+"""How the end of a run shows on its thread."""
 
 from __future__ import annotations
 
-import secrets
-import time
 from typing import Any
-
-from deerflow.storage.protocol import ThreadRow
 
 THREAD_STATUS = {
     "success": "idle",
@@ -22,11 +18,3 @@ ABANDONED: dict[str, Any] = {
     "message": "The process that ran this ended before the run did.",
 }
 """Error of a run whose process died."""
-
-
-def new_thread(user_id: str, thread_id: str, metadata: dict[str, Any] | None = None) -> ThreadRow:
-    """The row of a thread that does not exist yet, with a key that no other thread has."""
-    now = time.time()
-    return ThreadRow(
-        user_id, thread_id, secrets.token_hex(16), "", now, now, "idle", metadata or {}
-    )

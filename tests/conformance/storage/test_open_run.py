@@ -7,7 +7,6 @@ import pytest
 
 from deerflow.errors import ConflictError, ThreadGoneError
 from deerflow.storage.protocol import RunRow, Storage, ThreadRow
-from deerflow.storage.states import new_thread
 
 EVENT: tuple[str, dict[str, Any]] = ("run_started", {"input": "x"})
 
@@ -26,7 +25,7 @@ async def written(storage: Storage, thread: ThreadRow, run_id: str) -> bool:
 
 
 async def test_thread_run_and_event_are_there_at_once(storage: Storage) -> None:
-    thread = new_thread("ann", "t1", {"graph": "lead"})
+    thread = ThreadRow.new("ann", "t1", {"graph": "lead"})
     run = await open_run(storage, thread, "r1")
 
     assert run is not None
@@ -41,7 +40,7 @@ async def test_thread_run_and_event_are_there_at_once(storage: Storage) -> None:
 
 
 async def test_the_thread_goes_on_like_any_other(storage: Storage) -> None:
-    thread = new_thread("ann", "t1")
+    thread = ThreadRow.new("ann", "t1")
     await open_run(storage, thread, "r1")
     with pytest.raises(ConflictError, match="active"):
         await storage.threads.start_run(thread.thread_key, "r2", input={}, config={})
@@ -56,7 +55,7 @@ async def test_a_thread_that_exists_is_left_alone(storage: Storage, key: str, ac
     if active:
         await storage.threads.start_run(key, "r1", input={}, config={})
     before = await storage.threads.get("ann", "t1")
-    thread = new_thread("ann", "t1")
+    thread = ThreadRow.new("ann", "t1")
 
     assert await open_run(storage, thread, "r2") is None
     assert await storage.threads.list("ann") == [before]
@@ -65,7 +64,7 @@ async def test_a_thread_that_exists_is_left_alone(storage: Storage, key: str, ac
 
 
 async def test_another_user_may_have_a_thread_of_this_id(storage: Storage, key: str) -> None:
-    thread = new_thread("bob", "t1")
+    thread = ThreadRow.new("bob", "t1")
     assert await open_run(storage, thread, "r1") is not None
 
     (ann,), (bob,) = [await storage.threads.list(user) for user in ("ann", "bob")]
@@ -75,7 +74,7 @@ async def test_another_user_may_have_a_thread_of_this_id(storage: Storage, key: 
 
 async def test_a_thread_is_made_again_after_its_deletion(storage: Storage, key: str) -> None:
     await storage.threads.delete("ann", "t1")
-    again = new_thread("ann", "t1")
+    again = ThreadRow.new("ann", "t1")
     with pytest.raises(ConflictError, match="key"):
         await open_run(storage, replace(again, thread_key=key), "r1")
     assert await storage.threads.get("ann", "t1") is None
@@ -89,7 +88,7 @@ async def test_a_thread_is_made_again_after_its_deletion(storage: Storage, key: 
 
 async def test_a_refused_run_makes_no_thread(storage: Storage, key: str) -> None:
     await storage.threads.start_run(key, "r1", input={}, config={})
-    thread = new_thread("ann", "t2")
+    thread = ThreadRow.new("ann", "t2")
     with pytest.raises(ConflictError, match="exists"):
         await open_run(storage, thread, "r1")
     with pytest.raises(ConflictError, match="key"):

@@ -17,7 +17,6 @@ from deerflow.storage.sql.reader import Readers
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
 from deerflow.storage.sql.threads import SqlThreads
-from deerflow.storage.states import new_thread
 
 
 class CountedReaders(Readers):
@@ -50,7 +49,7 @@ class Bench:
 
     async def open(self, number: int = 1) -> str:
         """A new thread with its first run; its key."""
-        thread = new_thread("ann", f"t{number}")
+        thread = ThreadRow.new("ann", f"t{number}")
         await self.threads.open_run(thread, f"r{number}", input={}, config={})
         return thread.thread_key
 
@@ -182,12 +181,12 @@ async def test_the_end_of_another_run_changes_nothing(bench: Bench) -> None:
 
 async def test_a_refused_opening_leaves_nothing_behind(bench: Bench) -> None:
     key = await bench.open()
-    late = new_thread("ann", "t1")
+    late = ThreadRow.new("ann", "t1")
     assert await bench.threads.open_run(late, "r2", input={}, config={}) is None
-    taken = new_thread("ann", "t2")
+    taken = ThreadRow.new("ann", "t2")
     with pytest.raises(ConflictError):
         await bench.threads.open_run(taken, "r1", input={}, config={})
-    lost = new_thread("ann", "t3")
+    lost = ThreadRow.new("ann", "t3")
     task = asyncio.create_task(bench.threads.open_run(lost, "r3", input={}, config={}))
     await asyncio.sleep(0)  # it runs up to where it waits for the writer
     task.cancel()

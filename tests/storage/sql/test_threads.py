@@ -6,13 +6,13 @@ from typing import Any
 import pytest
 
 from deerflow.errors import ConflictError
+from deerflow.storage.protocol import ThreadRow
 from deerflow.storage.sql.storage import SqliteStorage
-from deerflow.storage.states import new_thread
 
 
 async def begin(storage: SqliteStorage, thread_id: str, run_id: str) -> str:
     """Run a thread that did not exist a moment ago; its key."""
-    thread = new_thread("ann", thread_id)
+    thread = ThreadRow.new("ann", thread_id)
     event = ("run_started", {"input": run_id})
     if await storage.threads.open_run(thread, run_id, input={}, config={}, event=event) is None:
         found = await storage.threads.get("ann", thread_id)

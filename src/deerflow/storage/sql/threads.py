@@ -26,7 +26,7 @@ from deerflow.storage.sql.runs import (
     start_work,
 )
 from deerflow.storage.sql.writer import Writer
-from deerflow.storage.states import ABANDONED, new_thread
+from deerflow.storage.states import ABANDONED
 
 _SELECT = (
     "SELECT t.user_id, t.thread_id, k.thread_key, t.title, t.created_at, t.updated_at, t.status,"
@@ -102,7 +102,7 @@ class SqlThreads:
     ) -> ThreadRow:
         """See Threads."""
         text = dump_json(metadata or {}).decode()
-        row = new_thread(user_id, thread_id, load_json(text))
+        row = ThreadRow.new(user_id, thread_id, load_json(text))
 
         def work(batch: Batch) -> ThreadRow:
             found = _one(batch.connection, user_id, thread_id)
