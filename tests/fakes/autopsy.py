@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from deerflow.agent.journal import NOT_FINISHED, NOT_RUN
 from deerflow.events import Event
 from deerflow.storage.sql.driver import connect
 from deerflow.wiring.harness import Harness
@@ -227,7 +228,7 @@ def _effects(home: Path, thread_id: str, messages: list[Any], *, ended_early: bo
             "failing": f"broke at {place}", "flaky_peek": f"nothing at {place}",
             "nothing_like_it": "no tool",
         }[call["name"]]  # fmt: skip
-        excused = ended_early and ("Not run" in text or UNKNOWN in text)
+        excused = ended_early and any(words in text for words in (NOT_RUN, NOT_FINISHED, UNKNOWN))
         if not excused and right not in text and (UNKNOWN not in text or "peek" in call["name"]):
             problems.append(f"{place}: wrong result {text!r}")
     return problems

@@ -21,6 +21,7 @@ from deerflow.cli.remembering import remember
 from deerflow.cli.source import read
 from deerflow.cli.stop import Stop
 from deerflow.cli.waiting import approval_lines, question_lines
+from deerflow.errors import StorageError
 from deerflow.events import Event
 from deerflow.runtime.goals import closing_line
 from deerflow.runtime.request import RunRequest, RunResult
@@ -55,6 +56,7 @@ async def _run(options: RunOptions, stop: Stop) -> int:
     loaded, environ = read(options.config)
     for warning in loaded.warnings:
         output.note(f"deerflow: {warning}")
+    result: RunResult | None = None
     with log_to_file(loaded.home, loaded.config.log_level) as log:
         try:
             async with open_harness(loaded, environ, request=options.request) as harness:
@@ -66,6 +68,9 @@ async def _run(options: RunOptions, stop: Stop) -> int:
         except asyncio.CancelledError:
             output.note(stop.again())
             return STOPPED
+        except StorageError as error:  # closing meets what ended the run, and that was told
+            if result is None or (result.error or {}).get("message") != error.message:
+                raise
     return STOPPED if result is None else exit_code(result)
 
 
