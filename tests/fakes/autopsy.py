@@ -220,7 +220,8 @@ def _effects(home: Path, thread_id: str, messages: list[Any], *, ended_early: bo
             continue
         call = places[message.tool_call_id]
         place, text = call["args"]["place"], str(message.content)
-        if call["name"] in ("effect", "note", "failing") and UNKNOWN not in text:
+        open_ended = UNKNOWN in text or NOT_FINISHED in text
+        if call["name"] in ("effect", "note", "failing") and not open_ended:
             if done[place] != ("Not run" not in text):
                 problems.append(f"{place}: {text!r}, but it happened {done[place]} times")
         right = {
