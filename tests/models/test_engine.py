@@ -122,3 +122,11 @@ async def test_another_model_takes_the_place_of_the_first(engine: Engine, path: 
 
 def test_threads_are_at_least_one() -> None:
     assert physical_cores() >= 1
+
+
+def test_a_release_in_the_middle_of_a_submit_waits_for_nothing() -> None:
+    """The garbage collector may run a finalizer while this very thread holds the lock."""
+    engine = Engine()
+    with engine._lock:
+        engine.release(key(Path("nowhere.gguf")))
+    engine.close()

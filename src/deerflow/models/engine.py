@@ -16,6 +16,7 @@ from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Protocol, TypeVar
 
 from deerflow.errors import (
@@ -131,6 +132,7 @@ class Engine:
         self._holders: Counter[ModelKey] = Counter()
         self._loaded: tuple[ModelKey, Any] | None = None
         self._running: threading.Event | None = None
+        self._released: SimpleQueue[ModelKey | None] = SimpleQueue()
         self.loads = 0
         """How often a model was loaded, for the curious."""
 
@@ -140,15 +142,24 @@ class Engine:
             self._holders[key] += 1
 
     def release(self, key: ModelKey) -> None:
-        """Give up one hold; the last one unloads the model when its turn is over."""
-        with self._lock:
-            self._holders[key] -= 1
-            executor = self._executor if self._holders[key] <= 0 else None
-        if executor is not None:
-            try:
-                executor.submit(self._unload_unheld)
-            except RuntimeError:  # the interpreter is shutting down: `close` unloads
-                return
+        """Give up one hold; the last one unloads the model when its turn is over.
+
+        Finalizers call it, and the garbage collector runs them in the middle of anything, also of
+        a submit: so no lock is taken here (SimpleQueue.put is reentrant).
+        """
+        self._released.put(key)
+
+    def _give_up(self) -> None:
+        """Carry out releases, on a thread of its own, until `close`."""
+        while (key := self._released.get()) is not None:
+            with self._lock:
+                self._holders[key] -= 1
+                executor = self._executor if self._holders[key] <= 0 else None
+            if executor is not None:
+                try:
+                    executor.submit(self._unload_unheld)
+                except RuntimeError:  # the interpreter is shutting down: `close` unloads
+                    return
 
     async def turn(self, key: ModelKey, work: Callable[[Session], T], emit: Emit) -> T:
         """Run `work` on the engine's thread with the model loaded.
@@ -205,6 +216,7 @@ class Engine:
         if self._running is not None:
             self._running.set()
         if executor is not None:
+            self._released.put(None)
             executor.shutdown(wait=True, cancel_futures=True)
         self._loaded = None
 
@@ -212,6 +224,7 @@ class Engine:
         with self._lock:
             if self._executor is None:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="llama")
+                threading.Thread(target=self._give_up, name="llama-release", daemon=True).start()
                 atexit.register(self.close)  # before the interpreter takes the native objects apart
             return self._executor.submit(job)
 
