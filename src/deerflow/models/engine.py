@@ -11,7 +11,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
@@ -132,7 +132,8 @@ class Engine:
         self._holders: Counter[ModelKey] = Counter()
         self._loaded: tuple[ModelKey, Any] | None = None
         self._running: threading.Event | None = None
-        self._released: SimpleQueue[ModelKey | None] = SimpleQueue()
+        self._released: deque[ModelKey] = deque()
+        self._wake: SimpleQueue[bool] = SimpleQueue()
         self.loads = 0
         """How often a model was loaded, for the curious."""
 
@@ -145,21 +146,32 @@ class Engine:
         """Give up one hold; the last one unloads the model when its turn is over.
 
         Finalizers call it, and the garbage collector runs them in the middle of anything, also of
-        a submit: so no lock is taken here (SimpleQueue.put is reentrant).
+        a submit: so no lock is taken here (deque.append and SimpleQueue.put are reentrant).
         """
-        self._released.put(key)
+        self._released.append(key)
+        self._wake.put(True)
 
     def _give_up(self) -> None:
-        """Carry out releases, on a thread of its own, until `close`."""
-        while (key := self._released.get()) is not None:
+        """Carry out releases soon, on a thread of its own, until `close`."""
+        while self._wake.get():
             with self._lock:
-                self._holders[key] -= 1
-                executor = self._executor if self._holders[key] <= 0 else None
-            if executor is not None:
-                try:
-                    executor.submit(self._unload_unheld)
-                except RuntimeError:  # the interpreter is shutting down: `close` unloads
-                    return
+                self._settle()
+
+    def _settle(self) -> None:
+        """Count what was released; unload what nobody holds, after the turns that were asked for.
+
+        Needs the lock.
+        """
+        unheld = False
+        while self._released:
+            key = self._released.popleft()
+            self._holders[key] -= 1
+            unheld = unheld or self._holders[key] <= 0
+        if unheld and self._executor is not None:
+            try:
+                self._executor.submit(self._unload_unheld)
+            except RuntimeError:  # the interpreter is shutting down: `close` unloads
+                return
 
     async def turn(self, key: ModelKey, work: Callable[[Session], T], emit: Emit) -> T:
         """Run `work` on the engine's thread with the model loaded.
@@ -216,7 +228,7 @@ class Engine:
         if self._running is not None:
             self._running.set()
         if executor is not None:
-            self._released.put(None)
+            self._wake.put(False)
             executor.shutdown(wait=True, cancel_futures=True)
         self._loaded = None
 
@@ -226,6 +238,7 @@ class Engine:
                 self._executor = ThreadPoolExecutor(1, thread_name_prefix="llama")
                 threading.Thread(target=self._give_up, name="llama-release", daemon=True).start()
                 atexit.register(self.close)  # before the interpreter takes the native objects apart
+            self._settle()
             return self._executor.submit(job)
 
     def _server(self, key: ModelKey) -> Any:
