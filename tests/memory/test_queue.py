@@ -422,8 +422,7 @@ async def test_close_stops_at_once_and_gives_back(bench: Bench) -> None:
 
 
 async def test_a_flush_waits_for_what_the_worker_has_under_way(bench: Bench) -> None:
-    gate = asyncio.Event()
-    bench.model = Extractor(gate=gate)
+    bench.model = Extractor(gate=(gate := asyncio.Event()))
     queue = bench.queue(debounce_seconds=0)
     await queue.start()
     await bench.say(queue, "a")
@@ -446,7 +445,6 @@ async def test_discard_drops_what_waits_of_a_user(bench: Bench) -> None:
     await bench.say(queue, "c", user="bob")
     await bench.stores.flush()
     assert await queue.discard("ann") == 2
-    bench.model.gate = None
     gate.set()  # the worker may be inside with bob's already
     await queue.flush(seconds=FAR)
     assert await bench.facts() == []
