@@ -224,7 +224,8 @@ async def test_nothing_of_one_user_is_visible_to_the_other(tmp_path: Path) -> No
         for user, name in order:
             other = next(each for each in USERS if each != user)
             shown = await ask(name, clients[user], {**held[other], "own": secret(user)})
-            shown = shown.replace(held[other]["file"], "").replace("'" + secret(other), "")
+            if name in ECHO:  # an error repeats the name that was asked for, once
+                shown = shown.replace(f"'{held[other][ECHO[name]]}'", "", 1)
             assert secret(other) not in shown, (user, name, shown[:500])
 
         for user in USERS:  # and nothing was changed
@@ -251,6 +252,9 @@ async def test_a_deleted_and_remade_thread_shows_nothing(tmp_path: Path) -> None
             assert await client.threads.messages("t") == []
             assert await client.artifacts.list("t") == []
 
+
+ECHO = {"artifacts.read": "file", "agents.get": "agent"}
+"""Methods that take a name which holds the other's secret, and its key in `things`."""
 
 TAKES_AN_ID = (
     "threads.get",
