@@ -50,7 +50,10 @@ class UploadsMiddleware(Middleware):
             return None
         request = messages[index]
         known: list[UploadedFile] = state.get("uploaded_files") or []
-        found, fresh = await asyncio.to_thread(_look, run.folders.uploads, known)
+        found: list[UploadedFile] = []
+        fresh: list[dict[str, Any]] = []
+        if run.folders.uploads.exists():  # most threads have none, and then no thread is asked
+            found, fresh = await asyncio.to_thread(_look, run.folders.uploads, known)
         extra = {k: v for k, v in request.additional_kwargs.items() if k not in (MARK, TOTAL)}
         if fresh:
             extra[MARK] = fresh[:LISTED]

@@ -5,8 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import stat
+import time
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
@@ -22,6 +23,18 @@ MAX_BYTES = 1_048_576
 ROOTS = {"public": "/mnt/skills/public", "custom": "/mnt/skills/custom"}
 """Where the agent sees them."""
 
+MAX_WATCHED = 100
+"""Files and folders that are looked at without a thread; with more of them a thread does it."""
+SETTLED_SECONDS = 0.1
+"""Age from which times tell whether something changes again: the clock of a file system ticks
+every few milliseconds only."""
+
+MAX_USERS = 256
+"""Users whose listing is kept at hand."""
+
+Stamp = tuple[int, int, int, int]
+"""Changes with a file or folder: modified, changed (ns), size, inode."""
+
 Origin = Literal["public", "custom"]
 
 
@@ -31,6 +44,29 @@ class _Entry:
 
     stamp: tuple[int, int, int]
     header: Header | SkillProblem
+
+
+@dataclass(slots=True)
+class _Watch:
+    """What a listing was made from: path → stamp, None where nothing was."""
+
+    stamps: dict[str, Stamp | None] = field(default_factory=dict[str, "Stamp | None"])
+    links: bool = False
+
+    def see(self, path: Path) -> None:
+        """Note a path; what a link leads to can change without a trace here."""
+        self.links = self.links or path.is_symlink()
+        self.stamps[str(path)] = _stamp(str(path))
+
+    def is_settled(self) -> bool:
+        """Whether a change of anything would change a stamp."""
+        limit = (time.time() - SETTLED_SECONDS) * 1e9
+        old = (stamp is None or max(stamp[:2]) < limit for stamp in self.stamps.values())
+        return not self.links and len(self.stamps) <= MAX_WATCHED and all(old)
+
+    def is_current(self) -> bool:
+        """Whether nothing has changed; a look at each path, quick enough for a loop."""
+        return all(_stamp(path) == stamp for path, stamp in self.stamps.items())
 
 
 class FolderSkills:
@@ -52,26 +88,40 @@ class FolderSkills:
         self._custom = custom
         self._enabled = enabled or {}
         self._known: dict[str, _Entry] = {}
+        self._listed: dict[str, tuple[_Watch, SkillListing]] = {}
 
     async def list(self, user_id: str) -> SkillListing:
-        """See SkillStore."""
-        return await asyncio.to_thread(self._list, user_id)
+        """See SkillStore. A folder that has not changed is not read again."""
+        watch, listing = self._listed.get(user_id, (None, None))
+        if watch is None or listing is None or not watch.is_current():
+            watch, listing = await asyncio.to_thread(self._list, user_id)
+            self._keep(user_id, watch, listing)
+        return listing
 
     async def load(self, user_id: str, name: str) -> tuple[Skill, str]:
         """See SkillStore."""
         return await asyncio.to_thread(self._load, user_id, name)
 
     def _load(self, user_id: str, name: str) -> tuple[Skill, str]:
-        listing, bodies = self._read(user_id)
+        listing, bodies = self._read(user_id, _Watch())
         for skill in listing.skills:
             if skill.name == name:
                 return skill, bodies[name]
         raise no_skill(name, listing)
 
-    def _list(self, user_id: str) -> SkillListing:
-        return self._read(user_id)[0]
+    def _keep(self, user_id: str, watch: _Watch, listing: SkillListing) -> None:
+        if not watch.is_settled():
+            self._listed.pop(user_id, None)
+            return
+        if len(self._listed) >= MAX_USERS:
+            self._listed.clear()
+        self._listed[user_id] = watch, listing
 
-    def _read(self, user_id: str) -> tuple[SkillListing, dict[str, str]]:
+    def _list(self, user_id: str) -> tuple[_Watch, SkillListing]:
+        watch = _Watch()
+        return watch, self._read(user_id, watch)[0]
+
+    def _read(self, user_id: str, watch: _Watch) -> tuple[SkillListing, dict[str, str]]:
         found: dict[str, Skill] = {}
         bodies: dict[str, str] = {}
         problems: list[SkillProblem] = []
@@ -82,7 +132,7 @@ class FolderSkills:
         for source, root in roots:
             if root is None:
                 continue
-            for file in _files(root):
+            for file in _files(root, watch):
                 path = f"{ROOTS[source]}/{file.relative_to(root).as_posix()}"
                 header = _outside(file, root, path) or self._header(file, path)
                 if isinstance(header, SkillProblem):
@@ -121,18 +171,31 @@ class FolderSkills:
         return header
 
 
-def _files(root: Path) -> list[Path]:
+def _stamp(path: str) -> Stamp | None:
+    try:
+        facts = os.stat(path)
+    except OSError:
+        return None
+    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
+
+
+def _files(root: Path, watch: _Watch) -> list[Path]:
     """Every SKILL.md below a folder in a stable order; nothing below a skill's own folder."""
     found: list[Path] = []
+    watch.see(root)
     for folder, folders, names in os.walk(root):
         depth = len(Path(folder).relative_to(root).parts)
         folders[:] = sorted(name for name in folders if not name.startswith("."))
+        for name in folders:
+            watch.see(Path(folder, name))
         found += (Path(folder, name) for name in folders if _leads_out(Path(folder, name), root))
         if FILE in names and depth:
             found.append(Path(folder, FILE))
             folders.clear()
         elif depth >= DEPTH:
             folders.clear()
+    for file in found:
+        watch.see(file)
     return sorted(found)
 
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from deerflow.errors import StorageError
 from deerflow.memory.deermem.document import from_json, iso, parse, seconds_of, to_json
 from deerflow.memory.deermem.facts import sealed
-from deerflow.memory.deermem.folders import UserFolder
+from deerflow.memory.deermem.folders import Stamp, UserFolder, is_settled, stamp_of
 from deerflow.memory.deermem.ranking import ordered, relevance
 from deerflow.memory.deermem.words import clean
 from deerflow.memory.protocol import MAX_CHANGES, Change, Fact, MemoryDocument, Mutate
@@ -26,6 +26,9 @@ MAX_KEPT_BYTES = 8 * 1024 * 1024
 
 THREADS = 4
 """Enough for a disk; a writer that waits for a lock must not use up the process's threads."""
+
+MAX_SEEN = 256
+"""Users whose memory is kept at hand."""
 
 T = TypeVar("T")
 
@@ -47,6 +50,15 @@ class _Stored:
     data: bytes = b""
 
 
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """A memory as it was read, good while the stamp of its file is the same."""
+
+    file: str
+    stamp: Stamp | None
+    document: MemoryDocument
+
+
 class FileMemoryStorage:
     """A `MemoryStorage` below a folder: `users/{safe_user_id}/memory.json`.
 
@@ -62,10 +74,22 @@ class FileMemoryStorage:
         self._root = folder.absolute()
         self._now = now
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="memory")
+        self._seen: dict[str, _Seen] = {}
 
     async def load(self, user_id: str) -> MemoryDocument:
         """See `MemoryStorage.load`."""
-        return (await self._off_loop(_load, UserFolder(self._root, user_id))).document
+        seen = self._seen.get(user_id)
+        if seen is not None and _is_current(seen):
+            return seen.document
+        folder = UserFolder(self._root, user_id)
+        seen, document = await self._off_loop(_look, folder)
+        if seen is None:
+            self._seen.pop(user_id, None)
+        else:
+            if len(self._seen) >= MAX_SEEN:
+                self._seen.clear()
+            self._seen[user_id] = seen
+        return document
 
     async def update(self, user_id: str, mutate: Mutate) -> MemoryDocument:
         """See `MemoryStorage.update`."""
@@ -189,6 +213,21 @@ class FileMemoryStorage:
         made = _encoded(edited, change, kept[-1])
         _write(folder, made, stored)
         return made
+
+
+def _is_current(seen: _Seen) -> bool:
+    try:
+        return stamp_of(seen.file) == seen.stamp
+    except OSError:  # the reading that follows says what is wrong
+        return False
+
+
+def _look(folder: UserFolder) -> tuple[_Seen | None, MemoryDocument]:
+    """What is stored, and the same to be kept at hand unless it changed just now."""
+    file = str(folder.file)
+    stamp = stamp_of(file)
+    document = _load(folder).document
+    return (_Seen(file, stamp, document) if is_settled(stamp) else None), document
 
 
 def _load(folder: UserFolder) -> _Stored:

@@ -23,6 +23,13 @@ MAX_NAME_BYTES = 100
 LOCK_SECONDS = 30.0
 """Then a writer gives up on a process that holds the lock and does not go on."""
 
+SETTLED_SECONDS = 0.1
+"""Age from which a file's times tell whether it changes again: the clock of a file system ticks
+every few milliseconds only."""
+
+Stamp = tuple[int, int, int, int]
+"""Changes with a file: modified, changed (ns), size, inode."""
+
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyz0123456789-_")
 _SHARDS = 256
 
@@ -38,6 +45,24 @@ def safe_user_id(user_id: str) -> str:
     if len(name) > MAX_NAME_BYTES:
         return f"sha256~{hashlib.sha256(data).hexdigest()}"
     return name or "~"
+
+
+def stamp_of(file: str) -> Stamp | None:
+    """The stamp of a file, None when there is none; quick enough for a loop.
+
+    Raises:
+        OSError: it cannot be looked at.
+    """
+    try:
+        facts = os.stat(file)
+    except FileNotFoundError:
+        return None
+    return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
+
+
+def is_settled(stamp: Stamp | None) -> bool:
+    """Whether any further change of the file would change its stamp."""
+    return stamp is None or max(stamp[:2]) < (time.time() - SETTLED_SECONDS) * 1e9
 
 
 class UserFolder:
