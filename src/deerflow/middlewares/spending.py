@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -58,6 +58,7 @@ class Day:
     """What the run's user used today, by all processes.
 
     `since` is what this run added after the sum was read last: the sum may not have it yet.
+    `begun` is a reading that nobody has waited for: its day, its time and the sum to come.
     """
 
     storage: Storage
@@ -68,6 +69,7 @@ class Day:
     read_at: float = 0.0
     since: Amount = field(default_factory=Amount)
     writes: list[Any] = field(default_factory=list[Any])
+    begun: tuple[str, float, Awaitable[Spent]] | None = None
     _reading: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     def used(self, unit: Unit, currency: str) -> float:
@@ -86,9 +88,15 @@ class Day:
         tokens = int(amount.of("tokens"))
         self.writes.append(self.storage.spending.add(self.user_id, date, tokens, cost))
 
+    def begin(self) -> None:
+        """Read the sum along with what is written next, so that the first `refresh` need not."""
+        date = today(self.now)
+        self.begun = date, self.now(), self.storage.spending.of(self.user_id, date)
+
     async def refresh(self, *, at_once: bool = False) -> None:
         """Read the sum again when it is old, of another day, or `at_once`."""
         async with self._reading:
+            await self._take_begun()
             date = today(self.now)
             if date == self.date and not at_once and self.now() - self.read_at < REFRESH_SECONDS:
                 return
@@ -101,6 +109,15 @@ class Day:
             self.base = await self.storage.spending.of(self.user_id, date)
             self.read_at = self.now()
             self.since.add(known, -1)
+
+    async def _take_begun(self) -> None:
+        """The sum that was read when the run was admitted; nothing was added since."""
+        if self.begun is None:
+            return
+        (date, at, reading), self.begun = self.begun, None
+        if not self.date and not self.writes:
+            self.base = await reading
+            self.date, self.read_at = date, at
 
 
 @dataclass(slots=True)
@@ -327,5 +344,7 @@ def open_account(
         root = run.root
         daily = any(limit.scope == "day" for limit in limits)
         day = Day(root.storage, root.user_id) if daily else None
+        if day is not None:
+            day.begin()
         found = root.scratch[Account] = Account(limits, below, day)
     return found

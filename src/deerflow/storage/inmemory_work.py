@@ -263,6 +263,6 @@ class MemorySpending:
         self._days[(user_id, day)] = Spent(before.tokens + tokens, sums)
         return settled_ticket(None)
 
-    async def of(self, user_id: str, day: str) -> Spent:
+    def of(self, user_id: str, day: str) -> Awaitable[Spent]:
         """See Spending."""
-        return self._days.get((user_id, day), Spent())
+        return settled_ticket(self._days.get((user_id, day), Spent()))

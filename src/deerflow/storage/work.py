@@ -330,6 +330,10 @@ class Spending(Protocol):
         """
         ...
 
-    async def of(self, user_id: str, day: str) -> Spent:
-        """The day's sum, by all processes."""
+    def of(self, user_id: str, day: str) -> Awaitable[Spent]:
+        """The day's sum, by all processes, with all that was added here before the call.
+
+        It is read in order with the writes that are queued; the result may be left unawaited, and
+        awaited more than once.
+        """
         ...

@@ -61,7 +61,7 @@ class SqliteStorage:
         self.approvals: Approvals = SqlApprovals(writer, readers)
         self.batches: Batches = SqlBatches(writer, readers, owner)
         self.memory_queue: MemoryQueue = SqlExchanges(writer, readers, owner)
-        self.spending: Spending = SqlSpending(writer, readers)
+        self.spending: Spending = SqlSpending(writer)
         self.saver: BaseCheckpointSaver[int] = DeltaSaver(writer, readers, untouched)
 
     async def flush(self) -> None:
