@@ -76,8 +76,8 @@ class SqlDeltas:
         pending.ticket = self._writer.submit(
             lambda batch: self._insert(batch, thread_key, pending), scope=thread_key
         )
-        if first_of_message:
-            self._writer.hurry()
+        if first_of_message and self._hub.delta_followers(thread_key):
+            self._writer.hurry()  # followers elsewhere look every POLL_SECONDS anyway
         return pending.ticket
 
     async def read(self, run_id: str, message_id: str) -> list[Delta]:
