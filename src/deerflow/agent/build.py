@@ -14,6 +14,7 @@ from langgraph.checkpoint.base import BaseCheckpointSaver
 from langgraph.graph.state import CompiledStateGraph
 
 from deerflow.agent.chain import Chain
+from deerflow.agent.channels import quicken
 from deerflow.agent.context import RunContext
 from deerflow.agent.hooks import Middleware
 from deerflow.agent.state import ThreadState
@@ -69,6 +70,7 @@ def build_agent(parts: AgentParts) -> CompiledStateGraph[Any, Any, Any, Any]:
         context_schema=RunContext,
         checkpointer=parts.saver,
     )
+    quicken(graph.channels)
     graph.name = parts.name  # create_agent(name=…) would also put it into every AI message
     return graph
 
