@@ -78,7 +78,8 @@ def render(
         count: tokens of a text.
     """
     budget = _Budget(max_tokens, count)
-    if not budget.take(INTRODUCTION):
+    empty = not (document.facts or document.user or document.history)
+    if empty or not budget.take(INTRODUCTION):
         return ""
     facts = [fact for fact in document.current if not stale(fact, now)]
     ranked = ordered(facts, relevance(request, facts))
