@@ -47,9 +47,12 @@ class Tokens:
 
     def add(self, other: Tokens) -> None:
         """Add another sum to this one."""
-        for item in fields(self):
-            if item.name != "cost":
-                setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+        self.calls += other.calls
+        self.input += other.input
+        self.output += other.output
+        self.cached += other.cached
+        self.reasoning += other.reasoning
+        self.estimated += other.estimated
         for currency, money in other.cost.items():
             self.cost[currency] = self.cost.get(currency, 0.0) + money
 
