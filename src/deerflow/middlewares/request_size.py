@@ -11,6 +11,7 @@ from langchain_core.messages import AIMessage, AnyMessage, SystemMessage
 from langchain_core.tools import BaseTool
 from langchain_core.utils.function_calling import convert_to_openai_tool
 
+from deerflow.agent.context import RunContext
 from deerflow.models.protocol import ModelSpec
 from deerflow.models.usage import estimate, estimate_text
 
@@ -88,6 +89,14 @@ class Sizes:
             schema = tool if isinstance(tool, dict) else convert_to_openai_tool(tool)
             found = self.tools[name] = estimate_text(json.dumps(schema, default=str))
         return found
+
+
+def sizes_of(run: RunContext) -> Sizes:
+    """The run's cursor, shared by all rows that count."""
+    found = run.scratch.get(Sizes)
+    if found is None:
+        found = run.scratch[Sizes] = Sizes()
+    return found
 
 
 def room(spec: ModelSpec | None) -> int:

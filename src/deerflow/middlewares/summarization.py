@@ -35,7 +35,7 @@ from deerflow.middlewares.kept_words import ANSWER, kept_words
 from deerflow.middlewares.llm_error_handling import LLMErrorHandlingMiddleware
 from deerflow.middlewares.loop_detection import forget_reads
 from deerflow.middlewares.past import facts, stored
-from deerflow.middlewares.request_size import SHARE, Sizes, counted, room, window_of
+from deerflow.middlewares.request_size import SHARE, Sizes, counted, room, sizes_of, window_of
 from deerflow.middlewares.requests import COMPACTED, is_request, last_request
 from deerflow.middlewares.side_calls import spec_for
 from deerflow.middlewares.summary import Summariser, Task, longest
@@ -122,7 +122,7 @@ class SummarizationMiddleware(Middleware):
         try:
             reply = await next_(call.with_(messages=request.view.messages))
         except ContextOverflowError:
-            sizes = _sizes(call)
+            sizes = sizes_of(call.run)
             sizes.limit = max(1, int(min(request.tokens, room(self._spec(call))) * SHARE))
             before, request = state, self._measured(call, state, whole=True)
             aim = _Aim(self._keep(call, request), 1)
@@ -140,7 +140,7 @@ class SummarizationMiddleware(Middleware):
         self, call: ModelCall, state: CompactionState | None, *, whole: bool = False
     ) -> _Request:
         """View and size; unless `whole`, schemas count when the rest is worth compacting."""
-        sizes, spec = _sizes(call), self._spec(call)
+        sizes, spec = sizes_of(call.run), self._spec(call)
         view = view_of(call.messages, state)
         limit = self._limit(spec, sizes)
         fixed, own = sizes.of_system(call.system), sizes.grown(view.messages)
@@ -177,7 +177,7 @@ class SummarizationMiddleware(Middleware):
         number = int(keep.value)
         if keep.type != "messages":
             left = keep.value if keep.type == "tokens" else keep.value * request.window
-            sizes, number = _sizes(call), 0
+            sizes, number = sizes_of(call.run), 0
             for message in reversed(call.messages):
                 left -= sizes.one(message)
                 if left < 0:
@@ -234,7 +234,7 @@ class SummarizationMiddleware(Middleware):
             seen=messages[-1].id or "",
             cut=limit,
         )
-        _sizes(call).renew()
+        sizes_of(call.run).renew()
         made = self._measured(call, fresh, whole=True)
         told.append(
             {
@@ -300,16 +300,9 @@ def _announce(
         call.run.emit("compacted", payload)
 
 
-def _sizes(call: ModelCall) -> Sizes:
-    sizes = call.run.scratch.get(SummarizationMiddleware)
-    if sizes is None:
-        sizes = call.run.scratch[SummarizationMiddleware] = Sizes()
-    return sizes
-
-
 def _planned(call: ModelCall, request: _Request, aim: _Aim) -> tuple[int, int, list[int]] | None:
     """Cut, limit of results and indices to keep; None when too little would be covered."""
-    messages, sizes, start = call.messages, _sizes(call), request.view.start
+    messages, sizes, start = call.messages, sizes_of(call.run), request.view.start
     always = pinned(messages)
     sums = {0: _sums(sizes, messages)}
     asked = _sums(sizes, [m if is_request(m) else None for m in messages])

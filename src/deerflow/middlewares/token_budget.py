@@ -22,9 +22,10 @@ from deerflow.errors import LimitError, ModelError, NotFoundError
 from deerflow.middlewares.clarification import open_questions
 from deerflow.middlewares.delimiters import REMINDER_TAG, block
 from deerflow.middlewares.limits import Limit, child_limits, limits_of
+from deerflow.middlewares.request_size import sizes_of
 from deerflow.middlewares.spending import OUTPUT, Account, Amount, Hold, Pace, open_account
 from deerflow.models.protocol import Catalog, ModelSpec
-from deerflow.models.usage import estimate, estimate_text
+from deerflow.models.usage import estimate_text
 from deerflow.storage.protocol import ModelKey
 
 WARNING = "Most of the token budget is used up: finish now, with what you have and in few words."
@@ -156,8 +157,9 @@ class TokenBudgetMiddleware(Middleware):
 
     def _estimate(self, call: ModelCall) -> int:
         """Input tokens of a request: system text, messages and the schemas of its tools."""
-        system = [call.system] if call.system else []
-        return estimate([*system, *call.messages]) + sum(map(self._schema, call.tools))
+        sizes = sizes_of(call.run)
+        said = sizes.of_system(call.system) + sizes.of(call.messages)
+        return said + sum(map(self._schema, call.tools))
 
     def _schema(self, tool: BaseTool | dict[str, Any]) -> int:
         known = self._schemas.get(id(tool))
