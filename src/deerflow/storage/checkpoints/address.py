@@ -39,11 +39,18 @@ class Address:
 
 def pack_id(text: str) -> bytes | str:
     """16 bytes for a canonical UUID (same order as its text), the text itself for any other id."""
+    plain = text.replace("-", "")
+    if (
+        len(text) != 36
+        or len(plain) != 32
+        or not text[8] == text[13] == text[18] == text[23] == "-"
+    ):
+        return text
     try:
-        found = UUID(text)
+        found = bytes.fromhex(plain)
     except ValueError:
         return text
-    return found.bytes if str(found) == text else text
+    return found if found.hex() == plain else text
 
 
 def unpack_id(stored: bytes | str) -> str:

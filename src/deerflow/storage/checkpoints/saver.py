@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import AsyncIterator, Mapping, Sequence
 from typing import Any
 
@@ -122,6 +123,9 @@ class DeltaSaver(AsyncOnlySaver):
         ticket = self._writer.submit(work, scope=at.thread_key)
         if any(channel in _AWAITED for channel, _ in writes):
             await ticket
+
+    # LangGraph looks at this signature once a run; made here, it costs nothing there.
+    aput_writes.__signature__ = inspect.signature(aput_writes)  # pyright: ignore[reportFunctionMemberAccess]
 
     # --- reading ---
 
