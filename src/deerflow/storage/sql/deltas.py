@@ -36,6 +36,7 @@ class _Pending:
     pieces: list[str] = field(default_factory=list[str])
     length: int = 0
     taken: bool = False
+    finished: bool = False
     ticket: Ticket[None] | None = None
 
     def joins(self, delta: Delta) -> bool:
@@ -97,7 +98,9 @@ class SqlDeltas:
 
     def finish(self, run_id: str, message_id: str) -> Awaitable[None]:
         """See DeltaLog."""
-        self._pending.pop((run_id, message_id), None)
+        pending = self._pending.pop((run_id, message_id), None)
+        if pending is not None:
+            pending.finished = True
 
         def work(batch: Batch) -> None:
             row = batch.connection.execute(
@@ -114,9 +117,10 @@ class SqlDeltas:
 
         return self._writer.submit(work)
 
-    @staticmethod
-    def _insert(batch: Batch, thread_key: str, pending: _Pending) -> None:
+    def _insert(self, batch: Batch, thread_key: str, pending: _Pending) -> None:
         ref, delta = batch.thread(thread_key), pending.whole()
+        if pending.finished and not self._hub.delta_followers(thread_key):
+            return  # the transaction that follows would remove it
         batch.connection.execute(
             _INSERT, (ref.id, delta.run_id, delta.message_id, delta.offset, delta.text)
         )
