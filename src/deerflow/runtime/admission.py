@@ -34,6 +34,8 @@ from deerflow.storage.protocol import RunRow, Storage, ThreadRow
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Folders = Callable[[str, str], ThreadFolders]
 
+MAX_MET = 10_000
+"""Threads that are remembered to exist."""
 MAX_ID = 255
 """Characters of a thread id at most."""
 
@@ -106,10 +108,11 @@ class Job:
 
 
 class Admission:
-    """Turns requests into jobs."""
+    """Turns requests into jobs. One a process: it knows which threads it has met."""
 
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
+        self._met: dict[tuple[str, str], None] = {}
 
     async def admit(self, request: RunRequest) -> Job:
         """A new run of a new or existing thread; its row and first event are written.
@@ -154,25 +157,25 @@ class Admission:
         if not new:
             await threads.start_run(thread.thread_key, run_id, **given, event=event)
         elif await threads.open_run(thread, run_id, **given, event=event) is None:
-            return await self.admit(request)  # somebody made it meanwhile
-        return Job(
-            thread,
-            context,
-            _input(context, request.task, goal),
-            thread.last_seq,
-            request.uploads,
-            before,
-            buried,
-        )
+            self._meet(thread)
+            return await self.admit(request)  # it exists
+        self._meet(thread)
+        first, given = thread.last_seq, _input(context, request.task, goal)
+        return Job(thread, context, given, first, request.uploads, before, buried)
 
     async def _thread(self, request: RunRequest) -> tuple[ThreadRow, bool]:
-        """The thread of a request; one that does not exist yet (True) is made with its run."""
-        if request.thread_id is not None:
+        """The thread of a request; one never met here is taken for new (True): making it tells."""
+        if request.thread_id is not None and (request.user_id, request.thread_id) in self._met:
             threads = self._parts.storage.threads
             found = await threads.get(request.user_id, request.thread_id)
             if found is not None:
                 return found, False
         return ThreadRow.new(request.user_id, request.thread_id or uuid.uuid4().hex), True
+
+    def _meet(self, thread: ThreadRow) -> None:
+        if len(self._met) >= MAX_MET:
+            self._met.clear()
+        self._met[thread.user_id, thread.thread_id] = None
 
     async def _bury(self, thread: ThreadRow) -> bool:
         """Close a run that a dead process left open; whether there was one."""

@@ -43,6 +43,9 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_READ = ("messages", "artifacts", "goal")
+"""Channels that the runner reads."""
+
 
 class RunHandle:
     """A started run: follow it, wait for it, stop it."""
@@ -112,6 +115,7 @@ class Runs:
 
     def __init__(self, parts: RunParts) -> None:
         self._parts = parts
+        self._admission = Admission(parts)
         self._active: dict[str, asyncio.Task[RunResult]] = {}
 
     async def start(self, request: RunRequest) -> RunHandle:
@@ -123,7 +127,7 @@ class Runs:
             ConflictError: the thread has an active run.
             StorageError: the database cannot be written.
         """
-        admission = Admission(self._parts)
+        admission = self._admission
         job = await (admission.resume(request) if request.resume else admission.admit(request))
         handle = RunHandle(self._parts.storage, job.thread, job.context.run_id, job.first)
         task = asyncio.create_task(self._execute(job), name=f"run {handle.run_id}")
@@ -162,10 +166,7 @@ class Runs:
         except Exception:
             logger.exception("run %s failed", context.run_id)
             end = _End("error", error=DeerFlowError("The run failed by an internal error."))
-        try:
-            return await _unbroken(self._close(job, end))
-        finally:
-            await _unbroken(self._parts.provider.release(context.thread_key))
+        return await _unbroken(self._let_go(job, end))
 
     async def _drive(self, job: Job) -> _End:
         context = job.context
@@ -248,6 +249,13 @@ class Runs:
         if context.input_id not in context.logged:
             context.emit("message", {"message": shown(messages[-1])})
 
+    async def _let_go(self, job: Job, end: _End) -> RunResult:
+        """Close the run; its processes end in any case."""
+        try:
+            return await self._close(job, end)
+        finally:
+            await self._parts.provider.release(job.context.thread_key)
+
     async def _close(self, job: Job, end: _End) -> RunResult:
         """Write the end of the run, event and row together, and read back what was delivered."""
         context, error = job.context, end.error
@@ -312,7 +320,12 @@ async def _steps(
     values: dict[str, Any] | None = None
     paused: list[Any] = []
     stream = cast("Any", graph).astream(
-        given, config, context=context, stream_mode="values", durability="sync"
+        given,
+        config,
+        context=context,
+        stream_mode="values",
+        output_keys=_READ,
+        durability="sync",
     )
     async with contextlib.aclosing(stream):  # pyright: ignore[reportArgumentType]
         async for chunk in stream:
