@@ -283,3 +283,19 @@ async def test_the_file_is_for_people(place: Place) -> None:
     text = place.file.read_text(encoding="utf-8")
     assert '"content": "Mag Käse und 猫"' in text
     assert text.count("\n") > 20
+
+
+async def test_what_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
+    place = Place(tmp_path)
+    place.storage = FileMemoryStorage(tmp_path / "memory", age=0)
+    assert await place.names() == []
+    await place.add("one")
+    first = await place.storage.load("ann")
+    assert await place.storage.load("ann") is first
+    await place.add("two")
+    assert await place.names() == ["one", "two"]
+    place.put(with_fact(place.file.read_bytes(), content="By hand, and longer than before"))
+    assert "By hand" in (await place.storage.load("ann")).facts[0].content
+    place.file.unlink()
+    assert await place.names() == []
+    await place.storage.close()

@@ -200,3 +200,31 @@ async def test_a_pipe_in_the_place_of_a_skill_is_not_waited_for(tmp_path: Path) 
     os.mkfifo(tmp_path / "pipe" / "SKILL.md")
     [problem] = (await listed(tmp_path)).problems
     assert problem.reason == "is no regular file"
+
+
+async def test_what_has_not_changed_is_not_read_again(tmp_path: Path) -> None:
+    skills = FolderSkills(tmp_path, lambda user: tmp_path / "own", age=0)
+
+    async def names() -> list[str]:
+        return [skill.name for skill in (await skills.list("ann")).skills]
+
+    file = put(tmp_path, "one")
+    first = await skills.list("ann")
+    assert await skills.list("ann") is first
+    put(tmp_path, "group/two")
+    assert await names() == ["one", "two"]
+    put(tmp_path, "own/three")
+    assert await names() == ["one", "three", "two"]
+    file.write_text(GOOD.format(name="one") + "And look twice.\n")
+    assert (await skills.load("ann", "one"))[1].endswith("And look twice.")
+    file.unlink()
+    assert await names() == ["three", "two"]
+
+
+async def test_a_listing_with_a_link_is_read_each_time(tmp_path: Path) -> None:
+    put(tmp_path / "skills", "one")
+    (tmp_path / "skills" / "other").symlink_to(tmp_path / "elsewhere")
+    skills = FolderSkills(tmp_path / "skills", lambda user: None, age=0)
+    assert not (await skills.list("ann")).problems
+    put(tmp_path, "elsewhere")
+    assert (await skills.list("ann")).problems

@@ -58,9 +58,9 @@ class _Watch:
         self.links = self.links or path.is_symlink()
         self.stamps[str(path)] = _stamp(str(path))
 
-    def is_settled(self) -> bool:
-        """Whether a change of anything would change a stamp."""
-        limit = (time.time() - SETTLED_SECONDS) * 1e9
+    def is_settled(self, age: float) -> bool:
+        """Whether a change of anything would change a stamp: all is older than `age` seconds."""
+        limit = (time.time() - age) * 1e9
         old = (stamp is None or max(stamp[:2]) < limit for stamp in self.stamps.values())
         return not self.links and len(self.stamps) <= MAX_WATCHED and all(old)
 
@@ -76,6 +76,7 @@ class FolderSkills:
         public: folder of skills for all users, or None.
         custom: the folder of a user's own skills, or None when there is none.
         enabled: name → whether it is offered; missing = yes.
+        age: seconds after a change for which a listing is not kept.
     """
 
     def __init__(
@@ -83,7 +84,10 @@ class FolderSkills:
         public: Path | None,
         custom: Callable[[str], Path | None],
         enabled: Mapping[str, bool] | None = None,
+        *,
+        age: float = SETTLED_SECONDS,
     ) -> None:
+        self._age = age
         self._public = public
         self._custom = custom
         self._enabled = enabled or {}
@@ -110,7 +114,7 @@ class FolderSkills:
         raise no_skill(name, listing)
 
     def _keep(self, user_id: str, watch: _Watch, listing: SkillListing) -> None:
-        if not watch.is_settled():
+        if not watch.is_settled(self._age):
             self._listed.pop(user_id, None)
             return
         if len(self._listed) >= MAX_USERS:
@@ -188,6 +192,8 @@ def _files(root: Path, watch: _Watch) -> list[Path]:
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         for name in folders:
             watch.see(Path(folder, name))
+        if FILE not in names:  # a link to nothing may come to lead to a skill
+            watch.links |= any(Path(folder, name).is_symlink() for name in names)
         found += (Path(folder, name) for name in folders if _leads_out(Path(folder, name), root))
         if FILE in names and depth:
             found.append(Path(folder, FILE))

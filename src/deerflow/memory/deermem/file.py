@@ -16,7 +16,7 @@ from typing import Any, TypeVar, cast
 from deerflow.errors import StorageError
 from deerflow.memory.deermem.document import from_json, iso, parse, seconds_of, to_json
 from deerflow.memory.deermem.facts import sealed
-from deerflow.memory.deermem.folders import Stamp, UserFolder, is_settled, stamp_of
+from deerflow.memory.deermem.folders import SETTLED_SECONDS, Stamp, UserFolder, is_settled, stamp_of
 from deerflow.memory.deermem.ranking import ordered, relevance
 from deerflow.memory.deermem.words import clean
 from deerflow.memory.protocol import MAX_CHANGES, Change, Fact, MemoryDocument, Mutate
@@ -68,9 +68,17 @@ class FileMemoryStorage:
     Args:
         folder: made when something is stored.
         now: the clock, UTC seconds.
+        age: seconds after a change for which a memory is not kept at hand.
     """
 
-    def __init__(self, folder: Path, *, now: Callable[[], float] = time.time) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        now: Callable[[], float] = time.time,
+        age: float = SETTLED_SECONDS,
+    ) -> None:
+        self._age = age
         self._root = folder.absolute()
         self._now = now
         self._threads = ThreadPoolExecutor(THREADS, thread_name_prefix="memory")
@@ -82,7 +90,7 @@ class FileMemoryStorage:
         if seen is not None and _is_current(seen):
             return seen.document
         folder = UserFolder(self._root, user_id)
-        seen, document = await self._off_loop(_look, folder)
+        seen, document = await self._off_loop(_look, folder, self._age)
         if seen is None:
             self._seen.pop(user_id, None)
         else:
@@ -222,12 +230,12 @@ def _is_current(seen: _Seen) -> bool:
         return False
 
 
-def _look(folder: UserFolder) -> tuple[_Seen | None, MemoryDocument]:
+def _look(folder: UserFolder, age: float) -> tuple[_Seen | None, MemoryDocument]:
     """What is stored, and the same to be kept at hand unless it changed just now."""
     file = str(folder.file)
     stamp = stamp_of(file)
     document = _load(folder).document
-    return (_Seen(file, stamp, document) if is_settled(stamp) else None), document
+    return (_Seen(file, stamp, document) if is_settled(stamp, age) else None), document
 
 
 def _load(folder: UserFolder) -> _Stored:

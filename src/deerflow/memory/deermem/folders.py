@@ -60,9 +60,9 @@ def stamp_of(file: str) -> Stamp | None:
     return facts.st_mtime_ns, facts.st_ctime_ns, facts.st_size, facts.st_ino
 
 
-def is_settled(stamp: Stamp | None) -> bool:
-    """Whether any further change of the file would change its stamp."""
-    return stamp is None or max(stamp[:2]) < (time.time() - SETTLED_SECONDS) * 1e9
+def is_settled(stamp: Stamp | None, age: float = SETTLED_SECONDS) -> bool:
+    """Whether any further change of the file would change its stamp: it is `age` seconds old."""
+    return stamp is None or max(stamp[:2]) < (time.time() - age) * 1e9
 
 
 class UserFolder:
