@@ -99,6 +99,17 @@ class Says(InMemoryGuardrails):
         return self._verdict
 
 
+class Instant(Fails):
+    instant = True
+
+
+async def test_a_provider_that_never_waits_fails_like_any_other() -> None:
+    for config, said in ((CLOSED, "failed (KeyError)"), (OPEN, "dropped")):
+        result, done = await enter(row(Instant(KeyError("x")), config), run_of())
+        assert said in result.content
+        assert bool(done) is (config is OPEN)
+
+
 async def test_allow_and_what_the_provider_is_told() -> None:
     provider = InMemoryGuardrails()
     run = run_of(agent="helper", audience="child")

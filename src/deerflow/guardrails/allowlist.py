@@ -36,6 +36,7 @@ class AllowlistProvider:
     """
 
     name = "allowlist"
+    instant = True
 
     def __init__(
         self,

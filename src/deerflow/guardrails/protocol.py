@@ -53,7 +53,11 @@ class Verdict:
 
 @runtime_checkable
 class GuardrailProvider(Protocol):
-    """Decides over tool calls."""
+    """Decides over tool calls.
+
+    One whose class says `instant = True` never waits for anything: it is asked without a task and
+    without a time limit.
+    """
 
     name: str
 
