@@ -8,6 +8,7 @@ from collections.abc import Awaitable, Callable, Generator, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from functools import lru_cache
 from typing import Any
 
 from deerflow.agent.context import RunContext
@@ -23,6 +24,7 @@ OUTPUT = 4_096
 """Output tokens that are reserved for a call of a model whose `max_tokens` is not configured."""
 ANSWER = 1_024
 """Output tokens that a closing answer needs; at most a tenth of the smallest limit."""
+SECONDS_OF_DAY = 86_400
 REFRESH_SECONDS = 5.0
 """How old the day's sum may be: other processes spend too. Near a limit it is read every time."""
 
@@ -50,7 +52,12 @@ class Amount:
 
 def today(now: Callable[[], float] = time.time) -> str:
     """The day in UTC, ISO 8601: what is spent is counted by it."""
-    return datetime.fromtimestamp(now(), UTC).date().isoformat()
+    return _date(int(now() // SECONDS_OF_DAY))
+
+
+@lru_cache(4)
+def _date(day: int) -> str:
+    return datetime.fromtimestamp(day * SECONDS_OF_DAY, UTC).date().isoformat()
 
 
 @dataclass(slots=True)
@@ -160,6 +167,7 @@ class Account:
         paces: by agent.
         warned: (agent or "", rule) that was told of.
         unpriced: models that were named as free of charge.
+        answer: output tokens kept for a closing answer.
         before: what earlier processes paid; `messages` grows with the replies of this one.
     """
 
@@ -176,8 +184,13 @@ class Account:
     warned: set[tuple[str, str]] = field(default_factory=set[tuple[str, str]])
     unpriced: set[str] = field(default_factory=set[str])
     before: PaidBefore | None = None
+    answer: float = field(init=False)
     _freed: asyncio.Event = field(default_factory=asyncio.Event)
     _opening: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    def __post_init__(self) -> None:
+        tokens = (each for each in (*self.limits, *self.child) if each.unit != "money")
+        self.answer = min([ANSWER, *(each.ceiling / 10 for each in tokens)])
 
     async def ready(self, run: RunContext) -> None:
         """Read what a former process paid for this run, and the day's sum when it is old."""
@@ -227,12 +240,6 @@ class Account:
         """What calls under way may still use."""
         held = self._child(agent)[1] if limit.scope == "child" else self.held
         return held.of(limit.unit)
-
-    @property
-    def answer(self) -> float:
-        """Output tokens kept for a closing answer."""
-        tokens = (each for each in (*self.limits, *self.child) if each.unit != "money")
-        return min([ANSWER, *(each.ceiling / 10 for each in tokens)])
 
     def room(self, taken: float, spec: ModelSpec | None, times: int = 1) -> Amount:
         """What `times` calls in a row need at least, each growing by an answer."""
@@ -339,8 +346,10 @@ def open_account(
 ) -> Account | None:
     """The books of a run, opened when there are none; None when nothing limits it."""
     found = account_of(run)
+    if found is not None:
+        return found
     limits, below = limits_of(config), child_limits(child)
-    if found is None and (limits or below):
+    if limits or below:
         root = run.root
         daily = any(limit.scope == "day" for limit in limits)
         day = Day(root.storage, root.user_id) if daily else None
