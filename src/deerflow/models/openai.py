@@ -21,6 +21,7 @@ from langchain_core.tools import BaseTool
 from pydantic import AliasChoices, ConfigDict, Field, PrivateAttr, SecretStr, model_validator
 
 from deerflow.models.async_only import AsyncChatModel
+from deerflow.models.listeners import nobody_listens
 from deerflow.models.pool import SessionPool
 from deerflow.models.private import REASONING
 from deerflow.models.reply import ReplyBuilder
@@ -224,6 +225,8 @@ class OpenAIChatModel(AsyncChatModel):
         if self.cache or self.rate_limiter is not None or get_llm_cache() is not None:
             return True
         callbacks = ensure_config(config).get("callbacks")
+        if not self.callbacks and not self.verbose and nobody_listens(callbacks):
+            return False
         manager = AsyncCallbackManager.configure(callbacks, self.callbacks, self.verbose)
         return bool(manager.handlers)
 
