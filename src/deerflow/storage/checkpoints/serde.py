@@ -55,6 +55,7 @@ _OPTIONS = (
     | ormsgpack.OPT_REPLACE_SURROGATES
 )
 _MISSING = object()
+_EMPTY: dict[type, bytes] = {kind: ormsgpack.packb(kind()) for kind in (dict, list, str)}
 
 
 def _fields(message: BaseMessage) -> dict[str, Any]:
@@ -82,6 +83,8 @@ class CompactSerde(JsonPlusSerializer):
 
     def pack(self, value: Any) -> bytes:
         """Bytes of a value."""
+        if not value and type(value) in _EMPTY:  # most channels of most checkpoints
+            return _EMPTY[type(value)]
         return ormsgpack.packb(value, default=self._encode, option=_OPTIONS)
 
     def unpack(self, data: bytes) -> Any:
