@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from langgraph._internal._typing import MISSING
@@ -40,7 +40,7 @@ def test_each_has_a_first_value_of_its_own() -> None:
     folded = FoldedChannel(BinaryOperatorAggregate[Any](list, merge_artifacts))
     one: Any = folded.from_checkpoint(MISSING)
     other = folded.from_checkpoint(MISSING)
-    one.get().append("x")
+    cast("list[str]", one.get()).append("x")
     assert other.get() == []
 
 
