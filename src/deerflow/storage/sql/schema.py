@@ -7,7 +7,7 @@ from pathlib import Path
 from deerflow.errors import StorageError
 from deerflow.storage.sql.driver import Connection, DatabaseError, connect, translated
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Alembic revisions in order, the last one is what this version reads and writes."""
 
 _VERSION_TABLE = (
