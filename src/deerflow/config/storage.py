@@ -12,10 +12,16 @@ from deerflow.config.section import Count, Positive, Seconds, Section
 class RuntimeConfig(Section):
     """`runtime`: who executes runs."""
 
-    mode: Literal["gateway", "worker", "embedded"] = Field(
-        default="gateway", description="gateway = runs in the serving process, worker = in others."
+    mode: Literal["gateway", "standard"] = Field(
+        default="gateway",
+        description="gateway = our own workers execute runs, standard = a LangGraph Server does.",
     )
-    workers: Positive = Field(default=1, description="Worker processes.")
+    workers: Positive = Field(default=1, description="Worker processes of `deerflow serve`.")
+    concurrent_runs: Positive = Field(default=100, description="Runs at once in a worker.")
+    user_runs: Positive = Field(default=50, description="Runs at once of one user.")
+    langgraph_url: str = Field(
+        default="http://127.0.0.1:2024", description="Address of the server in mode standard."
+    )
     lease_seconds: Seconds = Field(
         default=10, description="Silence after which a worker counts as dead."
     )

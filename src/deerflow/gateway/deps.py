@@ -1,0 +1,133 @@
+"""What routes ask for: the open runtime, who calls, and a thread that is theirs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Literal
+
+from fastapi import Depends, Path, Request
+
+from deerflow.errors import AuthError, ForbiddenError
+from deerflow.gateway.config import GatewayConfig
+from deerflow.runtime.admission import no_thread
+from deerflow.storage.protocol import ThreadRow
+from deerflow.wiring.runtime import Runtime
+
+Permission = Literal[
+    "threads:read",
+    "threads:write",
+    "threads:delete",
+    "runs:create",
+    "runs:read",
+    "runs:cancel",
+    "account:read",
+    "account:write",
+    "admin",
+]
+"""What a route needs. `account:*` covers what belongs to a person rather than to a thread: memory,
+skills, agents, models, preferences. `admin` needs the role as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who calls.
+
+    Attributes:
+        user_id: owner of what they may see.
+        role: admin or user.
+        kind: session (cookie), api (token), or open (sign-in is switched off).
+        scopes: permissions of an API token; None = all that the role has.
+        email: of the account, "" when there is none.
+        token_id: of the session or token, "" when there is none.
+    """
+
+    user_id: str
+    role: str = "user"
+    kind: Literal["session", "api", "open"] = "session"
+    scopes: frozenset[str] | None = None
+    email: str = ""
+    token_id: str = ""
+
+    def may(self, permission: Permission) -> bool:
+        """Whether role and scopes allow it."""
+        if permission == "admin" and self.role != "admin":
+            return False
+        return self.scopes is None or permission in self.scopes
+
+
+@dataclass(slots=True)
+class Gateway:
+    """Everything of a serving process; `app.state.gateway`.
+
+    Attributes:
+        config: of the process.
+        runtime: open once the process is ready; routes answer 503 until then.
+        extra: what parts of the gateway keep for themselves, by class.
+    """
+
+    config: GatewayConfig
+    runtime: Runtime
+    extra: dict[type, Any] = field(default_factory=dict[type, Any])
+
+
+def gateway_of(request: Request) -> Gateway:
+    """The open gateway of a request."""
+    return request.app.state.gateway
+
+
+def caller_of(request: Request) -> Caller:
+    """Who calls, as `gateway.auth` has found out.
+
+    Raises:
+        AuthError: nobody is signed in.
+    """
+    found: Caller | None = request.scope.get("deerflow.caller")
+    if found is None:
+        raise AuthError("Sign in first.", cure="Log in, or send an API token.")
+    return found
+
+
+def needs(permission: Permission) -> Any:
+    """A dependency that gives the caller, when they have the permission.
+
+    Raises (in the request):
+        AuthError: nobody is signed in.
+        ForbiddenError: the token or the role lacks it.
+    """
+
+    def check(who: Annotated[Caller, Depends(caller_of)]) -> Caller:
+        if not who.may(permission):
+            raise ForbiddenError(f"This needs the permission {permission}.")
+        return who
+
+    check.permission = permission  # type: ignore[attr-defined]  # read by tests of the route table
+    return Depends(check)
+
+
+def own_thread(permission: Permission) -> Callable[..., Any]:
+    """A dependency that gives the caller's thread named in the path, when they may.
+
+    Raises (in the request):
+        NotFoundError: unknown or someone else's.
+    """
+
+    async def find(
+        request: Request,
+        thread_id: Annotated[str, Path(max_length=255)],
+        who: Annotated[Caller, needs(permission)],
+    ) -> ThreadRow:
+        storage = gateway_of(request).runtime.harness.storage
+        row = await storage.threads.get(who.user_id, thread_id)
+        if row is None:
+            raise no_thread(thread_id)
+        return row
+
+    return find
+
+
+Open = Annotated[Gateway, Depends(gateway_of)]
+ThreadRead = Annotated[ThreadRow, Depends(own_thread("threads:read"))]
+ThreadWrite = Annotated[ThreadRow, Depends(own_thread("threads:write"))]
+ThreadDelete = Annotated[ThreadRow, Depends(own_thread("threads:delete"))]
+RunsOfThread = Annotated[ThreadRow, Depends(own_thread("runs:read"))]
