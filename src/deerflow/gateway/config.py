@@ -20,6 +20,8 @@ class GatewayConfig:
         public_url: address that people use, "" when it is the one that it listens on.
         cookies_secure: whether cookies are sent over HTTPS only.
         proxies: addresses whose forwarding headers are believed.
+        origins: other sites whose pages may call the API (CORS); none by default.
+        hosts: host names that requests may name; () = any.
     """
 
     host: str = "127.0.0.1"
@@ -30,6 +32,8 @@ class GatewayConfig:
     public_url: str = ""
     cookies_secure: bool = False
     proxies: tuple[str, ...] = ()
+    origins: tuple[str, ...] = ()
+    hosts: tuple[str, ...] = ()
 
     @property
     def loopback(self) -> bool:

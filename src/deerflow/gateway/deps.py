@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from fastapi import Depends, Path, Request
+from fastapi import Depends, Path
+from starlette.requests import HTTPConnection
 
 from deerflow.errors import AuthError, ForbiddenError
 from deerflow.gateway.config import GatewayConfig
 from deerflow.runtime.admission import no_thread
 from deerflow.storage.protocol import ThreadRow
-from deerflow.wiring.runtime import Runtime
+
+if TYPE_CHECKING:  # opened in a thread, after the port listens
+    from deerflow.wiring.runtime import Runtime
 
 Permission = Literal[
     "threads:read",
@@ -63,20 +67,22 @@ class Gateway:
     Attributes:
         config: of the process.
         runtime: open once the process is ready; routes answer 503 until then.
+        stopping: set when the process ends: streams close, so that their clients reconnect.
         extra: what parts of the gateway keep for themselves, by class.
     """
 
     config: GatewayConfig
     runtime: Runtime
+    stopping: asyncio.Event = field(default_factory=asyncio.Event)
     extra: dict[type, Any] = field(default_factory=dict[type, Any])
 
 
-def gateway_of(request: Request) -> Gateway:
+def gateway_of(request: HTTPConnection) -> Gateway:
     """The open gateway of a request."""
     return request.app.state.gateway
 
 
-def caller_of(request: Request) -> Caller:
+def caller_of(request: HTTPConnection) -> Caller:
     """Who calls, as `gateway.auth` has found out.
 
     Raises:
@@ -113,7 +119,7 @@ def own_thread(permission: Permission) -> Callable[..., Any]:
     """
 
     async def find(
-        request: Request,
+        request: HTTPConnection,
         thread_id: Annotated[str, Path(max_length=255)],
         who: Annotated[Caller, needs(permission)],
     ) -> ThreadRow:
