@@ -1,0 +1,379 @@
+"""What clients do with runs: hand them in, wait, stop, decide, and remove; in any process."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import shutil
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Literal
+
+from deerflow.errors import ConflictError, NotFoundError, UsageError
+from deerflow.guardrails import approvals
+from deerflow.runtime.admission import Admission
+from deerflow.runtime.checks import no_thread
+from deerflow.runtime.parts import RunParts
+from deerflow.runtime.request import RunRequest
+from deerflow.runtime.stopping import ended, not_cancellable, start_next, stop
+from deerflow.runtime.webhooks import Webhooks
+from deerflow.storage.protocol import (
+    ApprovalRow,
+    Cancel,
+    Decision,
+    NewRun,
+    RunRow,
+    Strategy,
+    Submitted,
+    ThreadRow,
+)
+
+if TYPE_CHECKING:
+    from deerflow.runtime.engine import Engine
+
+INTERACTIVE = 10
+"""Priority of a run that somebody waits for."""
+LONGEST_DELAY = 366 * 86_400.0
+"""Seconds that a run may be put off."""
+STOP_SECONDS = 2.0
+"""Seconds that a deletion waits for the thread's run to end."""
+DECISION_SECONDS = 5.0
+"""Seconds that a decision waits for a run that is just about to pause."""
+MOST = 1_000
+"""Runs of a thread that one call looks through."""
+LONGEST_KEY = 255
+"""Characters of an idempotency key."""
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitOptions:
+    """How a run is handed in.
+
+    Attributes:
+        strategy: when the thread has an unfinished run.
+        metadata: the client's JSON object.
+        after_seconds: delay of its start.
+        webhook: address that is called when it has ended, see `runtime.webhooks`.
+        idempotency_key: of the user; the same key again gives the run that is there.
+        priority: higher goes first; 0 in the background.
+        if_not_exists: whether a thread that does not exist is made.
+    """
+
+    strategy: Strategy = "reject"
+    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+    after_seconds: float = 0.0
+    webhook: str | None = None
+    idempotency_key: str | None = None
+    priority: int = INTERACTIVE
+    if_not_exists: Literal["create", "reject"] = "create"
+
+
+DEFAULT = SubmitOptions()
+
+
+class Submissions:
+    """Runs as clients see them. Everything is asked for by the user's id and the client's ids.
+
+    Args:
+        parts: what runs are driven with.
+        engine: executes them, here or elsewhere.
+        webhooks: checks addresses; made from `parts` when None.
+    """
+
+    def __init__(
+        self, parts: RunParts, engine: Engine, *, webhooks: Webhooks | None = None
+    ) -> None:
+        self._parts = parts
+        self._engine = engine
+        self._admission = Admission(parts)
+        self._webhooks = webhooks or Webhooks(parts.storage, parts.config.runtime)
+
+    # --- handing in ---
+
+    async def submit(self, request: RunRequest, options: SubmitOptions = DEFAULT) -> Submitted:
+        """Accept a run: it is durable when this returns, and starts when it is its turn.
+
+        What waits for a human in the thread is superseded by it.
+
+        Raises:
+            UsageError: something in the request or the options is wrong.
+            NotFoundError: unknown model, agent or checkpoint; with if_not_exists "reject", thread.
+            ConflictError: strategy "reject" and the thread has an unfinished run.
+        """
+        await self._check(request, options)
+        storage = self._parts.storage
+        delay = options.after_seconds
+        not_before = time.time() + delay if delay else None
+        submitted: Submitted | None = None
+        while submitted is None:  # None: somebody made the thread meanwhile
+            prepared = await self._admission.prepare(request)
+            kind, queued = prepared.event
+            queued = {**queued, "strategy": options.strategy, "not_before": not_before}
+            run = NewRun(
+                run_id=uuid.uuid4().hex,
+                input=prepared.input,
+                config=prepared.config,
+                metadata=options.metadata,
+                strategy=options.strategy,
+                not_before=not_before,
+                priority=options.priority,
+                idempotency_key=options.idempotency_key,
+                event=(kind, queued),
+            )
+            submitted = await storage.queue.submit(prepared.thread, run, new=prepared.new)
+        if submitted.created:
+            await self._follow_up(submitted, request.user_id, options)
+        if submitted.ready and submitted.run.ended_at is None:
+            await self._engine.start(submitted.run, request.user_id)
+        return submitted
+
+    async def submit_all(
+        self, requests: Sequence[tuple[RunRequest, SubmitOptions]]
+    ) -> list[Submitted]:
+        """Several, in order. Raises like `submit`; those before the refused one are accepted."""
+        return [await self.submit(request, options) for request, options in requests]
+
+    async def _check(self, request: RunRequest, options: SubmitOptions) -> None:
+        delay, key = options.after_seconds, options.idempotency_key
+        if not 0 <= delay <= LONGEST_DELAY:  # also refuses what is no number
+            raise UsageError(f"`after_seconds` is 0 to {LONGEST_DELAY:.0f}.")
+        if key is not None and not (0 < len(key) <= LONGEST_KEY and key.isprintable()):
+            raise UsageError(f"An idempotency key has 1 to {LONGEST_KEY} printable characters.")
+        if options.webhook is not None:
+            self._webhooks.check(options.webhook)
+        if options.if_not_exists == "reject":
+            found = await self._parts.storage.threads.get(request.user_id, request.thread_id or "")
+            if found is None:
+                raise no_thread(request.thread_id)
+
+    async def _follow_up(self, submitted: Submitted, user_id: str, options: SubmitOptions) -> None:
+        """What belongs to a new run: its webhook, the end of those that it displaces."""
+        storage, run = self._parts.storage, submitted.run
+        if options.webhook is not None:
+            await self._webhooks.add(user_id, run, options.webhook)
+        for other in submitted.cancelled:
+            with contextlib.suppress(ConflictError):  # it has ended by now
+                action: Cancel = "rollback" if options.strategy == "rollback" else "interrupt"
+                await stop(self._engine, self._parts, other, action)
+        if submitted.ready:
+            await approvals.supersede(storage, time.time(), run.thread_key)
+
+    # --- looking ---
+
+    async def run(self, user_id: str, thread_id: str, run_id: str) -> tuple[ThreadRow, RunRow]:
+        """A run and its thread.
+
+        Raises:
+            NotFoundError: unknown or someone else's, alike.
+        """
+        threads = self._parts.storage.threads
+        thread = await threads.get(user_id, thread_id)
+        run = await threads.run(run_id) if thread is not None else None
+        if thread is None or run is None or run.thread_key != thread.thread_key:
+            raise no_run(run_id)
+        return thread, run
+
+    async def find(self, user_id: str, run_id: str) -> tuple[ThreadRow, RunRow]:
+        """A run of the user by its id alone. Raises like `run`."""
+        threads = self._parts.storage.threads
+        run = await threads.run(run_id)
+        thread = await threads.by_key(run.thread_key) if run is not None else None
+        if run is None or thread is None or thread.user_id != user_id:
+            raise no_run(run_id)
+        return thread, run
+
+    async def runs(
+        self,
+        user_id: str,
+        thread_id: str,
+        *,
+        limit: int = 10,
+        offset: int = 0,
+        status: str | None = None,
+    ) -> list[RunRow]:
+        """Runs of a thread, newest first.
+
+        Raises:
+            NotFoundError: no such thread.
+        """
+        thread = await self._thread(user_id, thread_id)
+        most = MOST if status is not None else offset + limit
+        rows = await self._parts.storage.threads.runs(thread.thread_key, limit=most)
+        rows = [row for row in rows if status in (None, row.status)]
+        return rows[offset : offset + limit]
+
+    async def wait(self, thread_key: str, run_id: str) -> RunRow:
+        """The row once the run has ended (or waits for a human); any number may wait.
+
+        Raises:
+            NotFoundError: no such run in the thread.
+        """
+        threads = self._parts.storage.threads
+        thread = await threads.by_key(thread_key)
+        run = await threads.run(run_id)
+        if thread is None or run is None or run.thread_key != thread_key:
+            raise no_run(run_id)
+        return await ended(self._parts.storage, thread, run)
+
+    # --- ending ---
+
+    async def cancel(
+        self,
+        user_id: str,
+        thread_id: str,
+        run_id: str,
+        action: Cancel = "interrupt",
+        *,
+        wait: bool = False,
+    ) -> RunRow:
+        """Ask for the end of a run; within 2 s nothing of it is at work any more.
+
+        Args:
+            user_id: owner of the thread.
+            thread_id: the client's thread id.
+            run_id: the run.
+            action: interrupt keeps what it has done, rollback removes it.
+            wait: return when it has ended.
+
+        Raises:
+            NotFoundError: unknown or someone else's, alike.
+            ConflictError: it has ended: "… is not cancellable".
+        """
+        thread, run = await self.run(user_id, thread_id, run_id)
+        asked = await stop(self._engine, self._parts, run, action)
+        return await ended(self._parts.storage, thread, asked) if wait else asked
+
+    async def cancel_all(
+        self,
+        user_id: str,
+        *,
+        thread_id: str | None = None,
+        run_ids: Sequence[str] | None = None,
+        statuses: Sequence[str] = ("pending", "running"),
+        action: Cancel = "interrupt",
+    ) -> list[RunRow]:
+        """Ask for the end of several runs; those that have ended, or are not there, are left out.
+
+        Args:
+            user_id: owner.
+            thread_id: only of this thread.
+            run_ids: only these.
+            statuses: only runs of these statuses.
+            action: see `cancel`.
+
+        Raises:
+            NotFoundError: no such thread.
+        """
+        stopped: list[RunRow] = []
+        for run in await self._unfinished(user_id, thread_id):
+            if run.status not in statuses or (run_ids is not None and run.run_id not in run_ids):
+                continue
+            with contextlib.suppress(ConflictError):
+                stopped.append(await stop(self._engine, self._parts, run, action))
+        return stopped
+
+    async def _unfinished(self, user_id: str, thread_id: str | None) -> list[RunRow]:
+        """Unfinished runs, newest first: what waits ends before what would release it."""
+        storage = self._parts.storage
+        if thread_id is not None:
+            thread = await self._thread(user_id, thread_id)
+            rows = await storage.threads.runs(thread.thread_key, limit=MOST)
+            return [row for row in rows if row.ended_at is None]
+        found: list[RunRow] = []
+        for status in ("pending", "running"):
+            pairs = await storage.queue.of_user(user_id, limit=MOST, status=status)
+            found += [row for _, row in pairs]
+        return found
+
+    async def delete_run(self, user_id: str, thread_id: str, run_id: str) -> None:
+        """Remove an ended run from the list and the log; the thread's state keeps its messages.
+
+        Raises:
+            NotFoundError: unknown or someone else's, alike.
+            ConflictError: it has not ended.
+        """
+        _, run = await self.run(user_id, thread_id, run_id)
+        if run.ended_at is None:
+            raise ConflictError("The run is active.", cure="Cancel it first.")
+        await self._parts.storage.queue.remove(run_id)
+
+    async def delete_thread(self, user_id: str, thread_id: str) -> None:
+        """Remove a thread with everything of it; its runs are stopped first, for at most 2 s.
+
+        What still writes afterwards is refused by the store.
+
+        Raises:
+            NotFoundError: unknown or someone else's, alike.
+        """
+        storage = self._parts.storage
+        thread = await self._thread(user_id, thread_id)
+        stopped = await self.cancel_all(user_id, thread_id=thread_id)
+        ends = [ended(storage, thread, run) for run in stopped]
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(STOP_SECONDS):
+                await asyncio.gather(*ends)
+        key = await storage.threads.delete(user_id, thread_id)
+        if key is not None:
+            root = self._parts.folders(user_id, key).root.parent
+            await asyncio.to_thread(shutil.rmtree, root, True)
+
+    # --- people ---
+
+    async def decide(self, user_id: str, approval_id: str, decision: Decision) -> ApprovalRow:
+        """Record a decision over a call that waits; the run goes on with the last one.
+
+        The first decision counts; a later one changes nothing and is no error.
+
+        Raises:
+            UsageError: edited arguments or reason that cannot be taken.
+            NotFoundError: no such approval, or someone else's.
+        """
+        made = await approvals.decide(self._parts.storage, user_id, approval_id, decision)
+        if made.counts:
+            await self.go_on(user_id, made.row.thread_key, made.row.run_id)
+        return made.row
+
+    async def go_on(self, user_id: str, thread_key: str, run_id: str) -> RunRow | None:
+        """Hand a paused run out again when nothing of it waits any more.
+
+        Returns:
+            The row that is pending again; None when it does not go on now.
+        """
+        storage = self._parts.storage
+        if await self._waiting(user_id, thread_key, run_id):
+            return None
+        thread, run = await storage.threads.by_key(thread_key), await storage.threads.run(run_id)
+        if thread is None or run is None:
+            return None
+        if run.status == "running":  # it looks at decisions itself, unless it is about to pause
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(DECISION_SECONDS):
+                    run = await ended(storage, thread, run)
+        if run.status != "interrupted" or await self._waiting(user_id, thread_key, run_id):
+            return None
+        back = await storage.queue.put_back(run_id)
+        if back is not None:
+            await self._engine.start(back, user_id)
+        return back
+
+    async def _waiting(self, user_id: str, thread_key: str, run_id: str) -> bool:
+        rows = await self._parts.storage.approvals.list(
+            user_id, thread_key=thread_key, limit=approvals.MOST
+        )
+        return any(row.run_id == run_id for row in rows)
+
+    async def _thread(self, user_id: str, thread_id: str) -> ThreadRow:
+        found = await self._parts.storage.threads.get(user_id, thread_id)
+        if found is None:
+            raise no_thread(thread_id)
+        return found
+
+
+def no_run(run_id: str) -> NotFoundError:
+    """The one way to say that a run does not exist or is someone else's."""
+    return NotFoundError(f"There is no run {run_id[:80]!r} here.")
+
+
+__all__ = ["DEFAULT", "SubmitOptions", "Submissions", "no_run", "not_cancellable", "start_next"]
