@@ -12,7 +12,7 @@ from starlette.requests import HTTPConnection
 
 from deerflow.errors import AuthError, ForbiddenError
 from deerflow.gateway.config import GatewayConfig
-from deerflow.runtime.admission import no_thread
+from deerflow.runtime.checks import no_thread
 from deerflow.storage.protocol import ThreadRow
 
 if TYPE_CHECKING:  # opened in a thread, after the port listens

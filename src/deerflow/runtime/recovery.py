@@ -78,7 +78,7 @@ async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMess
     known = {message.id for message in state.values.get("messages", ())}
     lost: list[AnyMessage] = []
     for row in await context.storage.threads.runs(context.thread_key):
-        if row.run_id == context.run_id:
+        if row.run_id == context.run_id or row.status == "pending":
             continue
         if (row.error or {}).get("code") != DIED["code"] or INPUT + row.run_id in known:
             break
@@ -93,7 +93,7 @@ async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMess
 
 async def close_open_turn(
     graph: Any, config: dict[str, Any], state: StateSnapshot, context: RunContext
-) -> None:
+) -> bool:
     """Answer the calls that an earlier run left open, so that the thread's history is legal.
 
     A new message would make the graph forget the step that was under way, results included. So that
@@ -106,11 +106,14 @@ async def close_open_turn(
         config: of the new run.
         state: of the thread, before the new run's input.
         context: of the new run.
+
+    Returns:
+        Whether a step was brought to its end, in a new checkpoint.
     """
     messages: list[AnyMessage] = state.values.get("messages", [])
     asked = [m.id for m in messages if (m.id or "").startswith(INPUT)]
     if not state.tasks or not asked:  # `next` leaves out the tasks that have written
-        return
+        return False
     earlier = replace(
         context,
         run_id=cast("str", asked[-1]).removeprefix(INPUT),
@@ -130,9 +133,10 @@ async def close_open_turn(
         if message["type"] == "ai" and ident not in known:
             void(earlier, ident)
     if all(task.name == "model" and not task.result for task in state.tasks):
-        return  # a call of the model was cut off: nothing of it is there
+        return False  # a call of the model was cut off: nothing of it is there
     config = {**config, "run_id": uuid.UUID(earlier.run_id)}
     await graph.ainvoke(None, config, context=earlier, durability="sync")
+    return True
 
 
 def _works_for(event: Event, children: set[str]) -> bool:

@@ -15,7 +15,8 @@ from deerflow.lead.profiles import FolderProfiles
 from deerflow.memory.protocol import MemoryManager
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.protocol import Catalog
-from deerflow.runtime.admission import Folders, RunParts, check_request, no_thread
+from deerflow.runtime.checks import check_request, no_thread
+from deerflow.runtime.parts import Folders, RunParts
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import Runs
 from deerflow.sandbox.protocol import SandboxProvider

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deerflow.config.load import LoadedConfig
 from deerflow.errors import StorageError
-from deerflow.runtime.admission import Folders
+from deerflow.runtime.parts import Folders
 from deerflow.runtime.runs import remove_thread
 from deerflow.sandbox.files import FileTree
 from deerflow.sandbox.protocol import ThreadFolders
