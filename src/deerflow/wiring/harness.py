@@ -48,6 +48,7 @@ class Harness:
         runs: starts and finishes runs.
         folders: host folders for (user_id, thread_key).
         profiles: users' custom agents.
+        parts: what runs are driven with.
         memory: what is remembered of users; None when memory is off.
         skills: where skills are kept.
         found: one line that says which model was found when none was configured, else "".
@@ -61,6 +62,7 @@ class Harness:
     runs: Runs
     folders: Folders
     profiles: FolderProfiles
+    parts: RunParts
     memory: MemoryManager | None = None
     skills: SkillStore | None = None
     found: str = ""
@@ -119,18 +121,17 @@ async def open_harness(
             profiles=profiles,
         )
         agents = LeadAgents(parts)
-        runs = Runs(
-            RunParts(
-                config=config,
-                storage=storage,
-                provider=provider,
-                catalog=catalog,
-                agent=agents,
-                folders=thread_folders(loaded),
-                usage=usage_of,
-                profile=agents.profile,
-            )
+        driven = RunParts(
+            config=config,
+            storage=storage,
+            provider=provider,
+            catalog=catalog,
+            agent=agents,
+            folders=thread_folders(loaded),
+            usage=usage_of,
+            profile=agents.profile,
         )
+        runs = Runs(driven)
         stack.push_async_callback(runs.close)
         gc.freeze()  # what is here now stays: full collections that skip it save a run 10 % CPU
         yield Harness(
@@ -142,6 +143,7 @@ async def open_harness(
             runs,
             thread_folders(loaded),
             profiles,
+            driven,
             memory,
             parts.skills,
             found,

@@ -1,0 +1,87 @@
+"""Opens the service of one process: the harness, and who executes runs that clients hand in."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from deerflow.config.load import LoadedConfig
+from deerflow.runtime.engine import Engine, InProcessEngine
+from deerflow.runtime.history import Histories
+from deerflow.runtime.parts import RunParts
+from deerflow.runtime.stopping import roll_back
+from deerflow.runtime.submission import Submissions
+from deerflow.runtime.supervisor import Supervisor, new_worker_id
+from deerflow.runtime.worker import Worker
+from deerflow.wiring.harness import Harness, open_harness
+from deerflow.wiring.parts import Given
+
+if TYPE_CHECKING:
+    from deerflow.runtime.schedules import Scheduler
+
+
+@dataclass(frozen=True, slots=True)
+class Runtime:
+    """Everything of a serving process, open.
+
+    Attributes:
+        harness: models, tools, stores.
+        engine: hands runs to executors.
+        submissions: what clients do with runs.
+        histories: states of threads.
+        schedules: starts tasks at their times; None when they are off.
+        supervisor: looks after workers and their runs; None when this process executes nothing.
+    """
+
+    harness: Harness
+    engine: Engine
+    submissions: Submissions
+    histories: Histories
+    schedules: Scheduler | None
+    supervisor: Supervisor | None
+
+
+@asynccontextmanager
+async def open_runtime(
+    loaded: LoadedConfig,
+    environ: Mapping[str, str],
+    *,
+    execute: bool = True,
+    given: Given | None = None,
+    durable: bool = True,
+) -> AsyncGenerator[Runtime]:
+    """Open the service; closing it leaves unfinished runs to other workers or the next start.
+
+    Args:
+        loaded: the configuration.
+        environ: keys of models are looked up in it.
+        execute: whether this process executes runs, or only hands them on.
+        given: what a caller in code brings.
+        durable: hand runs out by the durable engine; without it they are tasks of this process,
+            and so they are always when the database is in memory.
+
+    Raises:
+        ConfigError, StorageError: see `open_harness`.
+    """
+    async with AsyncExitStack() as stack:
+        harness = await stack.enter_async_context(open_harness(loaded, environ, given=given))
+        parts = harness.parts
+        worker = Worker(parts, new_worker_id(), roll_back=roll_back) if execute else None
+        engine = _engine(parts, worker)
+        supervisor = None
+        if worker is not None:
+            supervisor = Supervisor(parts.storage, worker, engine, parts.config.runtime)
+            await stack.enter_async_context(supervisor.open())
+        stack.push_async_callback(engine.close)
+        yield Runtime(
+            harness, engine, Submissions(parts, engine), Histories(parts), None, supervisor
+        )
+
+
+def _engine(parts: RunParts, worker: Worker | None) -> Engine:
+    limits = parts.config.runtime
+    return InProcessEngine(
+        parts.storage, worker, concurrent=limits.concurrent_runs, of_user=limits.user_runs
+    )
