@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import shutil
 import time
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal
@@ -23,7 +22,6 @@ from deerflow.storage.protocol import (
     ApprovalRow,
     Cancel,
     Decision,
-    NewRun,
     RunRow,
     Strategy,
     Submitted,
@@ -109,18 +107,12 @@ class Submissions:
         submitted: Submitted | None = None
         while submitted is None:  # None: somebody made the thread meanwhile
             prepared = await self._admission.prepare(request)
-            kind, queued = prepared.event
-            queued = {**queued, "strategy": options.strategy, "not_before": not_before}
-            run = NewRun(
-                run_id=uuid.uuid4().hex,
-                input=prepared.input,
-                config=prepared.config,
+            run = prepared.run(
                 metadata=options.metadata,
                 strategy=options.strategy,
                 not_before=not_before,
                 priority=options.priority,
                 idempotency_key=options.idempotency_key,
-                event=(kind, queued),
             )
             submitted = await storage.queue.submit(prepared.thread, run, new=prepared.new)
         if submitted.created:

@@ -138,6 +138,31 @@ class Threads(Protocol):
         """
         ...
 
+    async def copy(
+        self,
+        source_key: str,
+        target: ThreadRow,
+        *,
+        seq: int | None = None,
+        checkpoint_id: str | None = None,
+    ) -> ThreadRow | None:
+        """Make a thread that holds another one's states, events and references to blobs.
+
+        Args:
+            source_key: the thread that is read; its runs are not copied, events keep their ids.
+            target: from `ThreadRow.new`, with title and metadata as they are to be.
+            seq: last event that is copied, None for all.
+            checkpoint_id: the state that becomes the copy's newest one, None for all states.
+
+        Returns:
+            The new row; None when the user has a thread of this id by now, nothing is written then.
+
+        Raises:
+            NotFoundError: there is no such source.
+            ThreadGoneError: it was deleted.
+        """
+        ...
+
     def update(
         self, thread_key: str, *, title: str | None = None, status: str | None = None
     ) -> Awaitable[None]:

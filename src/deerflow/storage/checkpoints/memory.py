@@ -122,6 +122,15 @@ class MemorySaver(AsyncOnlySaver):
             if thread == source_thread_id:
                 inner.blobs[(target_thread_id, ns, channel, version)] = blob
 
+    def cut(self, thread_id: str, head: str) -> None:
+        """Remove what came after a state; ids are in the order of their making."""
+        inner = self._inner
+        for rows in inner.storage.get(thread_id, {}).values():
+            for id in [id for id in rows if id > head]:
+                del rows[id]
+        for key in [k for k in inner.writes if k[0] == thread_id and k[2] >= head]:
+            del inner.writes[key]
+
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """See BaseCheckpointSaver. Ancestors that the newest checkpoint's deltas need stay."""
         for thread_id in thread_ids:
