@@ -10,6 +10,9 @@ from typing import Any, Literal, Protocol, runtime_checkable
 
 TokenKind = Literal["session", "api", "setup", "login"]
 
+ATTEMPTS_KEPT_SECONDS = 86_400.0
+"""How long failed logins are kept; no limit looks back further than a day."""
+
 
 @dataclass(frozen=True, slots=True)
 class UserRow:
@@ -58,6 +61,21 @@ class TokenRow:
     used_at: float | None = None
     data: dict[str, Any] = field(default_factory=dict[str, Any])
 
+    def expired(self, now: float) -> bool:
+        """Whether it no longer works."""
+        return self.expires_at is not None and self.expires_at <= now
+
+
+def signed_in(
+    token: TokenRow, user: UserRow | None, *, now: float
+) -> tuple[TokenRow, UserRow | None] | None:
+    """What `Accounts.token` gives for a token and the account that it names."""
+    if token.expired(now):
+        return None
+    if token.kind in ("setup", "login"):
+        return token, None
+    return (token, user) if user is not None and user.active else None
+
 
 @dataclass(frozen=True, slots=True)
 class AuditRow:
@@ -80,10 +98,10 @@ class Accounts(Protocol):
 
         Args:
             row: the account.
-            first: only while there is no admin, in one transaction.
+            first: only while there is no admin, locked out or not, in one transaction.
 
         Raises:
-            ConflictError: the e-mail is taken, or `first` and an admin exists.
+            ConflictError: the id or the e-mail is taken, or `first` and an admin exists.
         """
         ...
 
@@ -100,7 +118,11 @@ class Accounts(Protocol):
         ...
 
     async def change_user(self, row: UserRow) -> None:
-        """Replace an account by its id. Raises ConflictError when the e-mail is taken."""
+        """Replace an account by its id; an unknown one stays unknown.
+
+        Raises:
+            ConflictError: the e-mail is taken.
+        """
         ...
 
     async def has_admin(self) -> bool:
@@ -116,11 +138,14 @@ class Accounts(Protocol):
         ...
 
     async def add_token(self, row: TokenRow) -> None:
-        """Insert a token."""
+        """Insert a token. Raises ConflictError when its id or hash exists."""
         ...
 
     async def token(self, hash: bytes, *, now: float) -> tuple[TokenRow, UserRow | None] | None:
-        """An unexpired token with its active user (None for setup and login), by one query."""
+        """An unexpired token with its active user (None for setup and login), by one query.
+
+        None when there is no such token, or its account is locked or gone.
+        """
         ...
 
     async def tokens(self, user_id: str, kind: TokenKind) -> list[TokenRow]:
@@ -221,7 +246,7 @@ class Documents(Protocol):
         ...
 
     async def assistants(self, user_id: str) -> list[AssistantRow]:
-        """The newest version of each, oldest first."""
+        """The newest version of each; the assistant that was made first comes first."""
         ...
 
     async def assistant_versions(self, user_id: str, assistant_id: str) -> list[AssistantRow]:

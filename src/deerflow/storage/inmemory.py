@@ -10,6 +10,10 @@ from typing import TYPE_CHECKING, Any
 from deerflow.events import Event
 from deerflow.storage.checkpoints.memory import MemorySaver
 from deerflow.storage.follow import PAGE, DeltaFollower, Dropped, EventFollower
+from deerflow.storage.inmemory_accounts import MemoryAccounts
+from deerflow.storage.inmemory_documents import MemoryDocuments
+from deerflow.storage.inmemory_items import Kept, MemoryItems
+from deerflow.storage.inmemory_schedules import MemorySchedules
 from deerflow.storage.inmemory_tables import Commit, Tables, release
 from deerflow.storage.inmemory_threads import MemoryThreads
 from deerflow.storage.inmemory_work import (
@@ -20,16 +24,19 @@ from deerflow.storage.inmemory_work import (
 )
 from deerflow.storage.owner import this_owner
 from deerflow.storage.protocol import (
+    Accounts,
     Approvals,
     Batches,
     Blobs,
     CallKey,
     Delta,
     DeltaLog,
+    Documents,
     EventLog,
     Journal,
     MemoryQueue,
     ModelKey,
+    Schedules,
     Spending,
     StorageKind,
     Threads,
@@ -39,6 +46,7 @@ from deerflow.storage.ticket import settled_ticket
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.store.base import BaseStore
 
 
 class MemoryEvents:
@@ -186,9 +194,17 @@ class InMemoryStorage:
         self.batches: Batches = MemoryBatches(tables, owner)
         self.memory_queue: MemoryQueue = MemoryExchanges(tables, owner)
         self.spending: Spending = MemorySpending()
+        self.schedules: Schedules = MemorySchedules(tables)
+        self.accounts: Accounts = MemoryAccounts()
+        self.documents: Documents = MemoryDocuments(tables)
+        self._items: dict[str, Kept] = {}
         saver = MemorySaver(tables.refuse)
         self.saver: BaseCheckpointSaver[int] = saver
         self.threads: Threads = MemoryThreads(tables, saver, owner)
+
+    def items(self, user_id: str) -> BaseStore:
+        """See Storage."""
+        return MemoryItems(self._items.setdefault(user_id, {}))
 
     async def flush(self) -> None:
         """Nothing waits in memory."""

@@ -16,6 +16,7 @@ from deerflow.storage.protocol import (
     BatchRow,
     CallKey,
     Delta,
+    FeedbackRow,
     ModelKey,
     QueuedExchange,
     RunRow,
@@ -64,6 +65,7 @@ class Tables:
         self.batches: dict[str, BatchRow] = {}
         self.items: dict[str, list[BatchItem]] = {}
         self.exchanges: dict[str, Waiting] = {}
+        self.feedback: dict[tuple[str, str], FeedbackRow] = {}
 
     def refuse(self, thread_key: str) -> None:
         """Raise ThreadGoneError when the key is retired."""

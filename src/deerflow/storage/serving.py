@@ -293,7 +293,16 @@ class ScheduleRow:
 
 @dataclass(frozen=True, slots=True)
 class ScheduledRun:
-    """One occurrence that was started (or skipped, then run_id is "" and note says why)."""
+    """One occurrence.
+
+    Attributes:
+        schedule_id: whose.
+        occurrence: the time that was meant, UTC seconds.
+        run_id: chosen before the run exists, "" when the occurrence was skipped.
+        thread_id: the client's id of the run's thread.
+        created_at: when it was entered, UTC seconds.
+        note: "" = to be started, else what became of it (started, or why not).
+    """
 
     schedule_id: str
     occurrence: float
@@ -303,12 +312,16 @@ class ScheduledRun:
     note: str = ""
 
 
+OCCURRENCES_KEPT = 1000
+"""Occurrences of a schedule that its history keeps; those still to be started always stay."""
+
+
 @runtime_checkable
 class Schedules(Protocol):
     """Scheduled tasks."""
 
     async def put(self, row: ScheduleRow) -> None:
-        """Insert or replace."""
+        """Insert or replace. Raises ConflictError when the id is someone else's."""
         ...
 
     async def get(self, user_id: str, schedule_id: str) -> ScheduleRow | None:
@@ -329,6 +342,10 @@ class Schedules(Protocol):
         """Active ones with next_at ≤ now, earliest first, of all users."""
         ...
 
+    async def next_due(self) -> float | None:
+        """UTC seconds of the earliest `next_at` of the active ones, None when there is none."""
+        ...
+
     async def advance(
         self,
         row: ScheduleRow,
@@ -339,14 +356,22 @@ class Schedules(Protocol):
     ) -> bool:
         """Enter occurrences and move on, in one transaction: who comes second gets False.
 
-        It compares `next_at` with the row's, so that an occurrence is started by one process. The
-        run ids are chosen before; a run that was not submitted yet when the process died is
-        submitted by whoever finds it in `unstarted`.
+        It compares owner, `status` and `next_at` with the stored ones, so that an occurrence is
+        started by one process; an occurrence that is entered already stays as it is. The run ids
+        are chosen before; what its process did not `settle` before it died is in `unstarted`.
         """
         ...
 
+    async def settle(self, schedule_id: str, occurrence: float, note: str) -> None:
+        """Write what became of an occurrence; it is no longer in `unstarted` then."""
+        ...
+
     async def unstarted(self, *, limit: int = 20) -> list[tuple[ScheduleRow, ScheduledRun]]:
-        """Entered occurrences of the last hour whose run does not exist."""
+        """Entered occurrences without a note, first entered first."""
+        ...
+
+    async def unfinished(self) -> int:
+        """Number of runs that schedules started and that have not ended."""
         ...
 
     async def runs(self, schedule_id: str, *, limit: int = 50) -> list[ScheduledRun]:

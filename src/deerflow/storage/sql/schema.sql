@@ -295,6 +295,10 @@ CREATE TABLE schedule_runs (
   CONSTRAINT uq_schedule_runs_schedule_occurrence UNIQUE (schedule, occurrence)
 );
 
+CREATE INDEX ix_schedule_runs_note ON schedule_runs (note);
+
+CREATE INDEX ix_schedule_runs_run_id ON schedule_runs (run_id);
+
 CREATE TABLE schedules (
   id INTEGER NOT NULL,
   schedule_id TEXT NOT NULL,

@@ -63,9 +63,11 @@ schedule_runs = Table(
     Column("run_id", Text, nullable=False),
     Column("thread_id", Text, nullable=False),
     Column("created_at", Float, nullable=False),
-    Column("note", Text, nullable=False),
+    Column("note", Text, nullable=False, comment="'' = to be started"),
     UniqueConstraint("schedule", "occurrence"),
 )
+Index("ix_schedule_runs_run_id", schedule_runs.c.run_id)
+Index("ix_schedule_runs_note", schedule_runs.c.note)
 
 users = Table(
     "users",

@@ -185,12 +185,14 @@ def _schedule_runs() -> None:
         sa.Column("run_id", sa.Text(), nullable=False),
         sa.Column("thread_id", sa.Text(), nullable=False),
         sa.Column("created_at", sa.Float(), nullable=False),
-        sa.Column("note", sa.Text(), nullable=False),
+        sa.Column("note", sa.Text(), nullable=False, comment="'' = to be started"),
         sa.PrimaryKeyConstraint("id", name=op.f("pk_schedule_runs")),
         sa.UniqueConstraint(
             "schedule", "occurrence", name=op.f("uq_schedule_runs_schedule_occurrence")
         ),
     )
+    op.create_index("ix_schedule_runs_note", "schedule_runs", ["note"], unique=False)
+    op.create_index("ix_schedule_runs_run_id", "schedule_runs", ["run_id"], unique=False)
 
 
 def _schedules() -> None:
