@@ -65,33 +65,40 @@ async def roll_back(parts: RunParts, run: RunRow) -> None:
     await storage.queue.remove(run.run_id)
 
 
-async def ended(storage: Storage, thread: ThreadRow, run: RunRow) -> RunRow:
+async def ended(
+    storage: Storage, thread: ThreadRow, run: RunRow, *, seconds: float | None = None
+) -> RunRow:
     """Wait for the end of a run.
 
     Args:
         storage: the stores.
         thread: its thread, read before the run.
         run: its row.
+        seconds: how long at most, None for ever.
 
     Returns:
         The ended row; when it was removed meanwhile, the row as it was seen last.
+
+    Raises:
+        TimeoutError: it has not ended within `seconds`.
     """
     if run.ended_at is not None:
         return run
     follower = aiter(storage.events.follow(thread.thread_key, after=thread.last_seq))
     coming = asyncio.ensure_future(_end_of(follower, run.run_id))
     try:
-        while True:
-            await asyncio.wait({coming}, timeout=LOOK)
-            found = await storage.threads.run(run.run_id)
-            if found is None:
-                return run
-            if found.ended_at is not None:
-                return found
-            run = found
-            if coming.done():  # it was put back, or the store closes
-                await coming
-                coming = asyncio.ensure_future(_end_of(follower, run.run_id))
+        async with asyncio.timeout(seconds):
+            while True:
+                await asyncio.wait({coming}, timeout=LOOK)
+                found = await storage.threads.run(run.run_id)
+                if found is None:
+                    return run
+                if found.ended_at is not None:
+                    return found
+                run = found
+                if coming.done():  # it was put back, or the store closes
+                    await coming
+                    coming = asyncio.ensure_future(_end_of(follower, run.run_id))
     finally:
         coming.cancel()
 

@@ -7,16 +7,17 @@ import contextlib
 import shutil
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
 from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.guardrails import approvals
 from deerflow.runtime.admission import Admission
+from deerflow.runtime.answering import Answers, nothing_waits, words_of
 from deerflow.runtime.checks import no_thread
 from deerflow.runtime.parts import RunParts
 from deerflow.runtime.request import RunRequest
-from deerflow.runtime.stopping import ended, not_cancellable, start_next, stop
+from deerflow.runtime.stopping import ended, stop
 from deerflow.runtime.webhooks import Webhooks
 from deerflow.storage.protocol import (
     ApprovalRow,
@@ -37,8 +38,6 @@ LONGEST_DELAY = 366 * 86_400.0
 """Seconds that a run may be put off."""
 STOP_SECONDS = 2.0
 """Seconds that a deletion waits for the thread's run to end."""
-DECISION_SECONDS = 5.0
-"""Seconds that a decision waits for a run that is just about to pause."""
 MOST = 1_000
 """Runs of a thread that one call looks through."""
 LONGEST_KEY = 255
@@ -86,6 +85,7 @@ class Submissions:
         self._parts = parts
         self._engine = engine
         self._admission = Admission(parts)
+        self.answers = Answers(parts, engine)
         self._webhooks = webhooks or Webhooks(parts.storage, parts.config.runtime)
 
     # --- handing in ---
@@ -302,10 +302,8 @@ class Submissions:
         storage = self._parts.storage
         thread = await self._thread(user_id, thread_id)
         stopped = await self.cancel_all(user_id, thread_id=thread_id)
-        ends = [ended(storage, thread, run) for run in stopped]
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(STOP_SECONDS):
-                await asyncio.gather(*ends)
+        ends = [ended(storage, thread, run, seconds=STOP_SECONDS) for run in stopped]
+        await asyncio.gather(*ends, return_exceptions=True)  # TimeoutError: it is refused then
         key = await storage.threads.delete(user_id, thread_id)
         if key is not None:
             root = self._parts.folders(user_id, key).root.parent
@@ -322,39 +320,39 @@ class Submissions:
             UsageError: edited arguments or reason that cannot be taken.
             NotFoundError: no such approval, or someone else's.
         """
-        made = await approvals.decide(self._parts.storage, user_id, approval_id, decision)
-        if made.counts:
-            await self.go_on(user_id, made.row.thread_key, made.row.run_id)
-        return made.row
+        return await self.answers.decide(user_id, approval_id, decision)
 
-    async def go_on(self, user_id: str, thread_key: str, run_id: str) -> RunRow | None:
-        """Hand a paused run out again when nothing of it waits any more.
+    async def resume(
+        self, request: RunRequest, answer: Any, options: SubmitOptions = DEFAULT
+    ) -> Submitted:
+        """Answer what waits in a thread: calls (see `Answers.answer`), or a question.
+
+        Args:
+            request: user, thread, and settings of a run that the answer to a question begins.
+            answer: the value.
+            options: of that run.
 
         Returns:
-            The row that is pending again; None when it does not go on now.
-        """
-        storage = self._parts.storage
-        if await self._waiting(user_id, thread_key, run_id):
-            return None
-        thread, run = await storage.threads.by_key(thread_key), await storage.threads.run(run_id)
-        if thread is None or run is None:
-            return None
-        if run.status == "running":  # it looks at decisions itself, unless it is about to pause
-            with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(DECISION_SECONDS):
-                    run = await ended(storage, thread, run)
-        if run.status != "interrupted" or await self._waiting(user_id, thread_key, run_id):
-            return None
-        back = await storage.queue.put_back(run_id)
-        if back is not None:
-            await self._engine.start(back, user_id)
-        return back
+            The paused run that goes on (created is False), or the new one.
 
-    async def _waiting(self, user_id: str, thread_key: str, run_id: str) -> bool:
-        rows = await self._parts.storage.approvals.list(
-            user_id, thread_key=thread_key, limit=approvals.MOST
-        )
-        return any(row.run_id == run_id for row in rows)
+        Raises:
+            NotFoundError: no such thread.
+            ConflictError: nothing waits, or the thread is busy.
+        """
+        thread = await self._thread(request.user_id, request.thread_id or "")
+        going = await self.answers.answer(thread, answer)
+        if going is not None:
+            return Submitted(going, created=False, ready=going.status == "pending")
+        last = await self._parts.storage.threads.runs(thread.thread_key, limit=1)
+        if last and last[0].status == "interrupted":  # decided or expired, and not gone on with
+            back = await self.answers.go_on(request.user_id, thread.thread_key, last[0].run_id)
+            if back is not None:
+                return Submitted(back, created=False, ready=True)
+        outcome = (last[0].outcome or {}) if last else {}
+        if outcome.get("kind") != "waiting_for_human" or "question" not in outcome:
+            raise nothing_waits()
+        text = words_of(answer)
+        return await self.submit(replace(request, task=text, message=None, earlier=()), options)
 
     async def _thread(self, user_id: str, thread_id: str) -> ThreadRow:
         found = await self._parts.storage.threads.get(user_id, thread_id)
@@ -366,6 +364,3 @@ class Submissions:
 def no_run(run_id: str) -> NotFoundError:
     """The one way to say that a run does not exist or is someone else's."""
     return NotFoundError(f"There is no run {run_id[:80]!r} here.")
-
-
-__all__ = ["DEFAULT", "SubmitOptions", "Submissions", "no_run", "not_cancellable", "start_next"]

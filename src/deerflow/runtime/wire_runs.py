@@ -86,11 +86,11 @@ def request_of(
             existence).
     """
     asked = context_of(run)
-    messages = _messages(run.input)
-    last = messages[-1]
+    messages = [] if run.resumes else _messages(run.input)
+    last = messages[-1] if messages else None
     delegate = asked.get("subagent_enabled")
     return RunRequest(
-        task=_task(last),
+        task=_task(last) if last is not None else "",
         thread_id=thread_id,
         user_id=user_id,
         model=asked.get("model_name"),
@@ -196,9 +196,11 @@ def _task(message: Mapping[str, Any]) -> str:
     text = text_of(message["content"])
     if text.strip():
         return text
-    files: Any = (message.get("additional_kwargs") or {}).get("files")
-    parts = [part for part in message["content"] if isinstance(part, dict)]
-    return ATTACHED if files or any(part.get("type") != "text" for part in parts) else text
+    extra: dict[str, Any] = message.get("additional_kwargs") or {}
+    content: Any = message["content"]
+    parts = cast("list[Any]", content) if isinstance(content, list) else []
+    other = any(not isinstance(part, str) and part["type"] != "text" for part in parts)
+    return ATTACHED if other or extra.get("files") else text
 
 
 def _agent(run: ClientRun, asked: Mapping[str, Any]) -> str:
