@@ -19,6 +19,11 @@ _SHOWN = (
     "subagent_model_name",
     "subagent_token_usage",
     "deerflow_batch",
+    "deerflow_stopped",
+    "reasoning_content",
+    "files",
+    "hide_from_ui",
+    "human_input_response",
 )
 
 
@@ -43,6 +48,9 @@ def shown(message: AnyMessage) -> dict[str, Any]:
     if isinstance(message, ToolMessage):
         record["tool_call_id"] = message.tool_call_id
         record["status"] = message.status
+        asked: Any = message.artifact
+        if isinstance(asked, dict) and "human_input" in asked:
+            record["artifact"] = {"human_input": asked["human_input"]}
     extra = {
         key: message.additional_kwargs[key] for key in _SHOWN if key in message.additional_kwargs
     }
