@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from deerflow.storage.owner import is_alive
+from deerflow.storage.owner import WORKER, is_alive, is_gone
 from deerflow.storage.sql.batch import Batch
-from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.transactions import Work
 from deerflow.storage.sql.writer import Writer
 
@@ -43,7 +42,18 @@ async def claimed(
         raise
 
 
-def dead_owners(connection: Connection, sql: str, values: tuple[Any, ...] = ()) -> list[str]:
+def is_living(batch: Batch, owner: str) -> bool:
+    """Whether a process runs, or a worker's lease holds."""
+    if not owner.startswith(WORKER):
+        return is_alive(owner)
+    row = batch.connection.execute(
+        f"SELECT process FROM workers WHERE worker_id = ? AND expires_at > {batch.dialect.now}",  # noqa: S608
+        (owner,),
+    ).fetchone()
+    return row is not None and not is_gone(row[0])
+
+
+def dead_owners(batch: Batch, sql: str, values: tuple[Any, ...] = ()) -> list[str]:
     """Owners that the query names and that no longer live."""
-    rows = connection.execute(sql, values).fetchall()
-    return [owner for (owner,) in rows if not is_alive(owner)]
+    rows = batch.connection.execute(sql, values).fetchall()
+    return [owner for (owner,) in rows if not is_living(batch, owner)]
