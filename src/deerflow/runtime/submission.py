@@ -56,6 +56,8 @@ class SubmitOptions:
         idempotency_key: of the user; the same key again gives the run that is there.
         priority: higher goes first; 0 in the background.
         if_not_exists: whether a thread that does not exist is made.
+        run_id: hex of a UUID, chosen by a caller that hands the same run in again after a crash;
+            random when None.
     """
 
     strategy: Strategy = "reject"
@@ -65,6 +67,7 @@ class SubmitOptions:
     idempotency_key: str | None = None
     priority: int = INTERACTIVE
     if_not_exists: Literal["create", "reject"] = "create"
+    run_id: str | None = None
 
 
 DEFAULT = SubmitOptions()
@@ -107,6 +110,7 @@ class Submissions:
         submitted: Submitted | None = None
         while submitted is None:  # None: somebody made the thread meanwhile
             prepared = await self._admission.prepare(request)
+            prepared = replace(prepared, run_id=options.run_id or prepared.run_id)
             run = prepared.run(
                 metadata=options.metadata,
                 strategy=options.strategy,

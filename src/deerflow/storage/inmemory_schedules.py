@@ -113,7 +113,7 @@ class MemorySchedules:
         """See Schedules."""
         runs = [run.run_id for entered in self._runs.values() for run in entered.values()]
         rows = [self._tables.runs[run_id] for run_id in runs if run_id in self._tables.runs]
-        return sum(1 for row in rows if row.ended_at is None)
+        return len({row.thread_key for row in rows if row.ended_at is None})
 
     async def runs(self, schedule_id: str, *, limit: int = 50) -> list[ScheduledRun]:
         """See Schedules."""

@@ -371,7 +371,7 @@ class Schedules(Protocol):
         ...
 
     async def unfinished(self) -> int:
-        """Number of runs that schedules started and that have not ended."""
+        """Number of threads with an unfinished run that a schedule started."""
         ...
 
     async def runs(self, schedule_id: str, *, limit: int = 50) -> list[ScheduledRun]:

@@ -57,7 +57,7 @@ _UNSTARTED = (
     " ORDER BY o.created_at, o.occurrence, o.id LIMIT ?"
 )
 _UNFINISHED = (
-    "SELECT count(*) FROM runs r JOIN schedule_runs o ON o.run_id = r.run_id"
+    "SELECT count(DISTINCT r.thread) FROM runs r JOIN schedule_runs o ON o.run_id = r.run_id"
     " WHERE r.status IN ('pending', 'running') AND r.ended_at IS NULL"
 )
 _RUNS = f"SELECT {_RUN} {_ENTERED} WHERE s.schedule_id = ? ORDER BY o.occurrence DESC LIMIT ?"
