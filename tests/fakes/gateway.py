@@ -26,20 +26,24 @@ from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from http.cookies import SimpleCookie
 from pathlib import Path
 from typing import Any
 
 import httpx
 import uvicorn
-from deerflow.wiring.runtime import Runtime, open_runtime
 from fastapi import FastAPI
+from fastapi.routing import iter_route_contexts
 
 from deerflow.config.load import LoadedConfig, read_environ
 from deerflow.config.schema import AppConfig
 from deerflow.gateway.app import create_app
+from deerflow.gateway.auth.access import Access
+from deerflow.gateway.auth.people import new_person
 from deerflow.gateway.config import GatewayConfig
 from deerflow.gateway.deps import Gateway
 from deerflow.wiring.harness import Harness
+from deerflow.wiring.runtime import Runtime, open_runtime
 from fakes.harness import check_events, loaded, scripted_config
 
 PASSWORD = "correct horse battery staple"
@@ -68,14 +72,48 @@ class Served:
     def harness(self) -> Harness:
         return self.gateway.runtime.harness
 
-    async def anonymous(self) -> httpx.AsyncClient:
-        """A further client without cookies."""
-        return await self._stack.enter_async_context(_client(self.app))
+    async def anonymous(self, *, address: str = "127.0.0.1", **headers: str) -> httpx.AsyncClient:
+        """A further client without cookies, from some address, with headers on every request."""
+        client = _client(self.app, address=address)
+        client.headers.update({name.replace("_", "-"): text for name, text in headers.items()})
+        return await self._stack.enter_async_context(client)
+
+    async def user(
+        self, email: str, *, role: str = "user", password: str = PASSWORD
+    ) -> httpx.AsyncClient:
+        """A signed-in client of a new account; its writing requests carry the CSRF token."""
+        access = Access.of(self.gateway)
+        hash = await access.passwords.hash(password)
+        await access.accounts.add_user(new_person(email, hash, role))
+        return await self.login(email, password=password)
+
+    async def login(self, email: str, *, password: str = PASSWORD) -> httpx.AsyncClient:
+        """A signed-in client of an account that is there."""
+        client = await self.anonymous()
+        form = {"username": email, "password": password}
+        answer = await client.post("/api/v1/auth/login/local", data=form)
+        assert answer.status_code == 200, answer.text
+        return client
+
+    async def user_id(self, client: httpx.AsyncClient) -> str:
+        """The id of who is signed in."""
+        return str((await client.get("/api/v1/auth/me")).json()["id"])
 
 
-def _client(app: FastAPI) -> httpx.AsyncClient:
-    transport = httpx.ASGITransport(app, client=("127.0.0.1", 50000))
-    return httpx.AsyncClient(transport=transport, base_url="http://testserver", timeout=60)
+async def _with_csrf(request: httpx.Request) -> None:
+    cookies = SimpleCookie(request.headers.get("cookie", ""))
+    if "csrf_token" in cookies and "x-csrf-token" not in request.headers:
+        request.headers["X-CSRF-Token"] = cookies["csrf_token"].value
+
+
+def _client(app: FastAPI, *, address: str = "127.0.0.1") -> httpx.AsyncClient:
+    transport = httpx.ASGITransport(app, client=(address, 50000))
+    return httpx.AsyncClient(
+        transport=transport,
+        base_url="http://127.0.0.1:2026",
+        timeout=60,
+        event_hooks={"request": [_with_csrf]},
+    )
 
 
 @asynccontextmanager
@@ -104,7 +142,7 @@ async def gateway(
     """
     if not isinstance(config, LoadedConfig):
         config = loaded(config or scripted_config(script, **sections), home)
-    process = process or GatewayConfig(auth_disabled=not auth)
+    process = process or GatewayConfig(auth_disabled=not auth, execute=False)
     environ = environ or {}
     opener = partial(open_runtime, config, environ, execute=process.execute, durable=durable)
     app = create_app(process, config, environ, opener=opener)
@@ -117,6 +155,30 @@ async def gateway(
         client = await stack.enter_async_context(_client(app))
         yield Served(app, client, app.state.gateway, stack)
         check_events(app.state.gateway.runtime.harness)
+
+
+@dataclass(frozen=True)
+class ServedRoute:
+    """A row of the route table: method ("WEBSOCKET" for sockets) and path with {parameters}."""
+
+    method: str
+    path: str
+    endpoint: Any = field(repr=False, compare=False)
+
+    @property
+    def filled(self) -> str:
+        """The path with "x" for each parameter."""
+        return "/".join("x" if "{" in part else part for part in self.path.split("/"))
+
+
+def route_table(app: FastAPI) -> list[ServedRoute]:
+    """Every route of an application, one row per method."""
+    found: list[ServedRoute] = []
+    for route in iter_route_contexts(app.routes):
+        for method in sorted(route.methods or {"WEBSOCKET"}):
+            assert route.path is not None
+            found.append(ServedRoute(method, route.path, route.endpoint))
+    return found
 
 
 @asynccontextmanager

@@ -17,8 +17,10 @@ from deerflow.config.load import LoadedConfig
 from deerflow.gateway import health, problems
 from deerflow.gateway.auth.guard import Guard
 from deerflow.gateway.config import GatewayConfig
+from deerflow.gateway.headers import SecurityHeaders
 from deerflow.gateway.lifespan import Opener, OpenGate, Opening
 from deerflow.gateway.prefix import Prefix
+from deerflow.gateway.routes import auth, tokens
 
 if TYPE_CHECKING:
     from deerflow.wiring.runtime import Runtime
@@ -26,7 +28,10 @@ if TYPE_CHECKING:
 MAX_BODY = 16 * 1024 * 1024
 """Bytes of a request's body, unless a route says otherwise (`max_body_size` of the route)."""
 
-ROUTERS: tuple[APIRouter, ...] = ()
+ROUTERS: tuple[APIRouter, ...] = (
+    auth.router,
+    tokens.router,
+)
 """All routes below /api, in the order in which their paths are looked up."""
 
 
@@ -66,7 +71,7 @@ def create_app(
 
 def _middlewares(config: GatewayConfig, opening: Opening) -> list[Middleware]:
     """Outermost first."""
-    found = [Middleware(problems.Edge)]
+    found = [Middleware(SecurityHeaders), Middleware(problems.Edge)]
     if config.hosts:
         found.append(Middleware(TrustedHostMiddleware, allowed_hosts=list(config.hosts)))
     if config.origins:

@@ -77,6 +77,7 @@ class Opening:
             if self.gateway is not None:
                 raise
             self.failure = error
+            logger.error("the runtime could not be opened: %s", error)
         finally:
             self.settled.set()
 

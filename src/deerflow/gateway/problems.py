@@ -97,10 +97,11 @@ def problem(error: DeerFlowError) -> dict[str, Any]:
 
 
 def answer(error: DeerFlowError) -> Response:
-    """The response that tells an error; a rate limit says when to come back."""
+    """The response that tells an error; one about too much says when to come back."""
     headers: dict[str, str] = {}
-    if isinstance(error, RateLimitError) and error.retry_after is not None:
-        headers["Retry-After"] = str(max(1, round(error.retry_after)))
+    if status_of(error) == 429:
+        seconds = error.retry_after if isinstance(error, RateLimitError) else None
+        headers["Retry-After"] = str(max(1, round(seconds or 60)))
     return _response(problem(error), headers)
 
 

@@ -33,3 +33,8 @@ def is_public(method: str, path: str) -> bool:
     if ("GET" if method == "HEAD" else method, path) in PUBLIC:
         return True
     return path.startswith(PUBLIC_BELOW)
+
+
+def asks_who(path: str) -> bool:
+    """Whether a public route wants to know who calls, if anybody is signed in."""
+    return path == "/metrics"
