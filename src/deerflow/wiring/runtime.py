@@ -2,24 +2,34 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from deerflow.config.load import LoadedConfig
+from deerflow.guardrails import approvals
+from deerflow.runtime.durable import DbosEngine
 from deerflow.runtime.engine import Engine, InProcessEngine
 from deerflow.runtime.history import Histories
+from deerflow.runtime.ledger import Place
 from deerflow.runtime.parts import RunParts
 from deerflow.runtime.stopping import roll_back
 from deerflow.runtime.submission import Submissions
-from deerflow.runtime.supervisor import Supervisor, new_worker_id
+from deerflow.runtime.supervisor import Duty, Supervisor, new_worker_id
 from deerflow.runtime.worker import Worker
+from deerflow.storage.sql.open import database_file
 from deerflow.wiring.harness import Harness, open_harness
 from deerflow.wiring.parts import Given
 
 if TYPE_CHECKING:
     from deerflow.runtime.schedules import Scheduler
+
+LEDGER = "dbos.db"
+"""Beside our own database: two writers in one file would wait for each other."""
+EXPIRY_SECONDS = 5.0
+TIDY_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +79,50 @@ async def open_runtime(
         harness = await stack.enter_async_context(open_harness(loaded, environ, given=given))
         parts = harness.parts
         worker = Worker(parts, new_worker_id(), roll_back=roll_back) if execute else None
-        engine = _engine(parts, worker)
+        engine = await _open_engine(loaded, parts, worker, durable=durable)
+        stack.push_async_callback(engine.close)
         supervisor = None
         if worker is not None:
-            supervisor = Supervisor(parts.storage, worker, engine, parts.config.runtime)
+            duties = _duties(parts, engine)
+            supervisor = Supervisor(parts.storage, worker, engine, parts.config.runtime, duties)
             await stack.enter_async_context(supervisor.open())
-        stack.push_async_callback(engine.close)
+            stack.push_async_callback(engine.drain, 0)  # while the lease is still kept
         yield Runtime(
             harness, engine, Submissions(parts, engine), Histories(parts), None, supervisor
         )
 
 
-def _engine(parts: RunParts, worker: Worker | None) -> Engine:
-    limits = parts.config.runtime
-    return InProcessEngine(
-        parts.storage, worker, concurrent=limits.concurrent_runs, of_user=limits.user_runs
+async def _open_engine(
+    loaded: LoadedConfig, parts: RunParts, worker: Worker | None, *, durable: bool
+) -> Engine:
+    limits, database = parts.config.runtime, parts.config.database
+    if not durable or parts.storage.kind == "memory":
+        return InProcessEngine(
+            parts.storage, worker, concurrent=limits.concurrent_runs, of_user=limits.user_runs
+        )
+    if parts.storage.kind == "postgres":
+        schema = f"{database.postgres_schema}_dbos" if database.postgres_schema else "dbos"
+        address = str(database.postgres_url)
+    else:
+        schema, file = "dbos", database_file(database, loaded.home).with_name(LEDGER)
+        address = f"sqlite:///{file.absolute()}"
+    place = Place(
+        address,
+        schema,
+        database.pool_size,
+        worker_runs=limits.concurrent_runs,
+        user_runs=limits.user_runs,
     )
+    engine = DbosEngine(parts.storage, worker, place)
+    await engine.open()
+    return engine
+
+
+def _duties(parts: RunParts, engine: Engine) -> tuple[Duty, ...]:
+    async def expire() -> None:
+        await approvals.expire(parts.storage, time.time())
+
+    duties = [Duty("approvals", expire, EXPIRY_SECONDS)]
+    if isinstance(engine, DbosEngine):
+        duties.append(Duty("ledger", engine.tidy, TIDY_SECONDS))
+    return tuple(duties)
