@@ -142,7 +142,7 @@ async def gateway(
     """
     if not isinstance(config, LoadedConfig):
         config = loaded(config or scripted_config(script, **sections), home)
-    process = process or GatewayConfig(auth_disabled=not auth, execute=False)
+    process = process or GatewayConfig(auth_disabled=not auth)
     environ = environ or {}
     opener = partial(open_runtime, config, environ, execute=process.execute, durable=durable)
     app = create_app(process, config, environ, opener=opener)
