@@ -58,6 +58,11 @@ def make_lead_agent(config: RunnableConfig) -> Graph:
     return build_agent(made.for_runner(rows, contexts))
 
 
+async def lead_agent(config: RunnableConfig) -> Graph:
+    """`make_lead_agent` for servers that forbid blocking calls on their loop (langgraph.json)."""
+    return await asyncio.to_thread(make_lead_agent, config)
+
+
 class _Contexts:
     """Makes a RunContext for each run of a runner that knows none, and finds it again."""
 
