@@ -17,7 +17,7 @@ from deerflow.runtime.answering import Answers, nothing_waits, words_of
 from deerflow.runtime.checks import no_thread
 from deerflow.runtime.parts import RunParts
 from deerflow.runtime.request import RunRequest
-from deerflow.runtime.stopping import ended, stop
+from deerflow.runtime.stopping import ended, roll_back, stop
 from deerflow.runtime.webhooks import Webhooks
 from deerflow.storage.protocol import (
     ApprovalRow,
@@ -239,7 +239,12 @@ class Submissions:
         """
         thread, run = await self.run(user_id, thread_id, run_id)
         asked = await stop(self._engine, self._parts, run, action)
-        return await ended(self._parts.storage, thread, asked) if wait else asked
+        if not wait:
+            return asked
+        done = await ended(self._parts.storage, thread, asked)
+        if done.status == "cancelled" and done.cancel == "rollback":
+            await roll_back(self._parts, done)  # its worker does the same, unless it has died
+        return done
 
     async def cancel_all(
         self,

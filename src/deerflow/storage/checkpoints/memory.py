@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from deerflow.storage.checkpoints.address import Address
+from deerflow.storage.checkpoints.address import Address, run_of
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 
 _NONE = ("empty", b"")
@@ -65,6 +65,9 @@ class MemorySaver(AsyncOnlySaver):
     ) -> RunnableConfig:
         """See BaseCheckpointSaver. Raises ThreadGoneError."""
         self._refuse(Address.of(config).thread_key)
+        run_id = run_of(config, metadata)
+        if run_id is not None:
+            metadata = {**metadata, "run_id": run_id}
         return self._inner.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(

@@ -15,7 +15,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
-from deerflow.storage.checkpoints.address import Address
+from deerflow.storage.checkpoints.address import Address, run_of
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
 from deerflow.storage.checkpoints.openings import Openings
@@ -81,7 +81,7 @@ class DeltaSaver(AsyncOnlySaver):
         held: Mapping[str, str] = chain.holders if chain else {}
         packed = self._rows.pack(checkpoint, metadata, new_versions, held)
         thin = frozenset(c for c in packed.large if chain and chain.thinnable(c, metadata))
-        put = Put(at, parent.checkpoint_id, _run_id(config, metadata), packed, thin)
+        put = Put(at, parent.checkpoint_id, run_of(config, metadata), packed, thin)
         opening = self._openings.holds(at, metadata)
         work = put_work(put, self._rows)
         self._untouched.discard(at.thread_key)
@@ -281,12 +281,3 @@ class DeltaSaver(AsyncOnlySaver):
                 self._rows, thread_id, lambda rows: {row.checkpoint_id for row in rows[:-1]}
             )
             await self._writer.submit(work, scope=thread_id)
-
-
-def _run_id(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:
-    """The run's id, from where LangGraph or the runner has put it."""
-    for place in (metadata, config.get("configurable"), config.get("metadata"), config):
-        found: Any = place.get("run_id") if place else None
-        if found:
-            return str(found)
-    return None
