@@ -24,6 +24,7 @@ _SHOWN = (
     "files",
     "hide_from_ui",
     "human_input_response",
+    "client_id",
 )
 
 

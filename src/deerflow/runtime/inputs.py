@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from langchain_core.messages import HumanMessage
-
 from deerflow.agent.context import RunContext
 from deerflow.runtime.goals import SessionGoal
 from deerflow.runtime.request import RunRequest
+from deerflow.runtime.wire_messages import said
 
 EARLIER = "pre-"
 """Prefix of the ids of messages that came before the task in its request."""
@@ -25,17 +24,9 @@ def graph_input(
         goal: that the session takes up with it.
     """
     messages = [
-        _human(sent, f"{EARLIER}{context.run_id}-{number}")
+        said(sent, f"{EARLIER}{context.run_id}-{number}")
         for number, sent in enumerate(request.earlier)
     ]
-    messages.append(_human(request.message or {"content": request.task}, context.input_id))
+    messages.append(said(request.message or {"content": request.task}, context.input_id))
     given: dict[str, Any] = {"messages": messages}
     return given if goal is None else {**given, "goal": goal.begun(context.run_id)}
-
-
-def _human(sent: dict[str, Any], ident: str) -> HumanMessage:
-    return HumanMessage(
-        content=sent["content"],
-        additional_kwargs=dict(sent.get("additional_kwargs") or {}),
-        id=ident,
-    )
