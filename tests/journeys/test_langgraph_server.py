@@ -9,6 +9,7 @@ import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 import yaml
 from langgraph_sdk import get_client
@@ -66,7 +67,7 @@ async def test_the_shipped_graph_runs_under_a_langgraph_server(server: str) -> N
                 try:
                     thread = await client.threads.create()
                     break
-                except OSError:
+                except httpx.TransportError:
                     await asyncio.sleep(0.5)  # it says nothing when it listens
         asked = {"messages": [{"role": "user", "content": "Write a.md"}]}
         state = await client.runs.wait(thread["thread_id"], "lead_agent", input=asked)
