@@ -7,7 +7,6 @@ from __future__ import annotations
 
 _CONTAINER = "containers are not supported; the local sandbox isolates without them"
 _LATER = "not supported yet"
-_POSTGRES = "PostgreSQL is not supported yet"
 
 UNUSED: dict[str, str] = {
     "logging.enhance": _LATER,
@@ -44,11 +43,6 @@ UNUSED: dict[str, str] = {
     "database.checkpoint_delta": "snapshots are thinned by age",
     "database.checkpoint_graph_cache": _LATER,
     "database.checkpoint_cache": _LATER,
-    "database.postgres_url": _POSTGRES,
-    "database.pool_size": _POSTGRES,
-    "database.pool_recycle": _POSTGRES,
-    "database.command_timeout": _POSTGRES,
-    "database.postgres_schema": _POSTGRES,
     "checkpointer": "use database",
     "dedupe_storage": _LATER,
     "run_events.backend": "the event log is always durable",

@@ -15,6 +15,7 @@ from langgraph.graph.message import _messages_delta_reducer, add_messages
 from langgraph.types import Command, Overwrite, Send, interrupt
 
 from deerflow.errors import StorageError, ThreadGoneError
+from deerflow.storage.checkpoints.address import unpack_id
 from deerflow.storage.sql.driver import connect
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
@@ -366,7 +367,7 @@ async def test_an_interrupt_is_durable_when_its_writes_return(tmp_path: Path) ->
     connection.close()
     await storage.close()
 
-    assert tasks == [("task-1",), ("task-2",)]
+    assert [unpack_id(task) for (task,) in tasks] == ["task-1", "task-2"]
 
 
 async def test_a_message_that_cannot_be_stored_fails_its_step_and_nothing_else(

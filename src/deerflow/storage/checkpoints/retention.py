@@ -109,8 +109,9 @@ def copy_work(source_key: str, target_key: str) -> Callable[[Batch], None]:
                 (target, source),
             )
         connection.execute(
-            "INSERT OR IGNORE INTO blob_refs (thread, blob)"
-            " SELECT ?, blob FROM blob_refs WHERE thread = ?",
+            "INSERT INTO blob_refs (thread, blob)"
+            " SELECT ?, blob FROM blob_refs WHERE thread = ?"
+            " ON CONFLICT (thread, blob) DO NOTHING",
             (target, source),
         )
 

@@ -27,14 +27,14 @@ async def open_storage(config: DatabaseConfig, home: Path) -> Storage:
             otherwise.
 
     Raises:
-        StorageError: the folder or the file cannot be used, or a newer version wrote it.
+        ConfigError: backend postgres without an address.
+        StorageError: the folder, the file or the server cannot be used, the driver of PostgreSQL
+            is not installed, or a newer version wrote the tables.
     """
     if config.backend == "memory":
         return InMemoryStorage()
     if config.backend == "postgres":
-        raise StorageError(
-            "This version has no PostgreSQL storage.", cure="Set database.backend to sqlite."
-        )
+        return await asyncio.to_thread(_open_postgres, config)
     return await asyncio.to_thread(_open, database_file(config, home).parent)
 
 
@@ -61,6 +61,19 @@ def _open(folder: Path) -> SqliteStorage:
         if new:
             _take_back(path)
         raise
+
+
+def _open_postgres(config: DatabaseConfig) -> Storage:
+    try:
+        from deerflow.storage.postgres.storage import (  # noqa: PLC0415  # only where it is used
+            open_postgres,
+        )
+    except ImportError as error:
+        raise StorageError(
+            "The driver of PostgreSQL is not installed.",
+            cure="Install deerflow with the extra postgres.",
+        ) from error
+    return open_postgres(config)
 
 
 def _take_back(path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from sqlalchemy import MetaData, Text
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.engine import Dialect
 from sqlalchemy.schema import CreateIndex, CreateTable
@@ -15,9 +16,12 @@ ALL = (tables, serving_tables)
 
 def render_schema(dialect: Dialect | None = None) -> str:
     """SQL that creates every table; on SQLite the text of `schema.sql`."""
-    dialect = dialect or sqlite.dialect()
+    return _rendered(metadata, dialect or sqlite.dialect())
+
+
+def _rendered(found: MetaData, dialect: Dialect) -> str:
     statements: list[str] = []
-    for table in metadata.sorted_tables:
+    for table in found.sorted_tables:
         statements.append(str(CreateTable(table).compile(dialect=dialect)).strip())
         statements.extend(
             str(CreateIndex(index).compile(dialect=dialect)).strip()
@@ -28,5 +32,10 @@ def render_schema(dialect: Dialect | None = None) -> str:
 
 
 def render_postgres() -> str:
-    """SQL that creates every table on PostgreSQL."""
-    return render_schema(postgresql.dialect())
+    """SQL that creates every table on PostgreSQL, text in the order of its bytes as on SQLite."""
+    ordered = MetaData()
+    for table in metadata.sorted_tables:
+        for column in table.to_metadata(ordered).columns:
+            if isinstance(column.type, Text):
+                column.type = Text(collation="C")
+    return _rendered(ordered, postgresql.dialect())
