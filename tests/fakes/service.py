@@ -67,12 +67,18 @@ class Service:
 
 @asynccontextmanager
 async def service(
-    script: Any, home: Path, *, tools: Sequence[BaseTool] = (), execute: bool = True, **config: Any
+    script: Any,
+    home: Path,
+    *,
+    tools: Sequence[BaseTool] = (),
+    execute: bool = True,
+    durable: bool = False,
+    **config: Any,
 ) -> AsyncGenerator[Service]:
     """An open service that plays the script; `database` chooses another store than memory."""
     whole = loaded(scripted_config(script, **config), home)
     given = Given(tools=tools)
-    opened = open_runtime(whole, {}, execute=execute, given=given, durable=False)
+    opened = open_runtime(whole, {}, execute=execute, given=given, durable=durable)
     async with opened as runtime:
         yield Service(runtime)
         check_events(runtime.harness)

@@ -36,6 +36,9 @@ QUEUE = "runs"
 VERSION = "1"
 """Of the workflow's arguments and meaning, not of the product: an upgrade strands no run."""
 POLL_SECONDS = 0.05
+POLL_SECONDS_FILE = 0.2
+"""Between two looks into the queue. On SQLite one process takes and executes, so that little waits
+there but what is over the limits, and each look costs 2 ms of CPU."""
 THREADS = 16
 KEPT_SECONDS = 3_600.0
 """How long ended hand-overs stay; only their ids are of use, while a run is pending."""
@@ -100,6 +103,7 @@ class Ledger:
         self._thread: threading.Thread | None = None
         self._workflow: Any = None
         self._client: Any = None
+        self._made = False
 
     async def open(self, body: Body) -> None:
         """Start the thread and launch; a second ledger in the process has to wait for its end.
@@ -171,7 +175,7 @@ class Ledger:
     async def _main(self, up: Future[None]) -> None:
         self._ending = asyncio.Event()
         try:
-            self._launch()
+            await self._launch()
         except Exception as error:
             logger.exception("the ledger of runs cannot be opened")
             problem = StorageError(
@@ -184,7 +188,7 @@ class Ledger:
         up.set_result(None)
         await self._ending.wait()
 
-    def _launch(self) -> None:
+    async def _launch(self) -> None:
         quiet = logging.getLogger("dbos")
         if not quiet.handlers:  # else DBOS adds one that writes to the console
             quiet.addHandler(logging.NullHandler())
@@ -212,24 +216,29 @@ class Ledger:
                 "max_executor_threads": THREADS,
             }
         )
-        self._workflow = DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(self._execute)
+        self._made = True
+
+        async def execute(run_id: str, user_id: str, priority: int) -> None:
+            await self._execute(run_id, user_id, priority)
+
+        self._workflow = DBOS.workflow(name=WORKFLOW, max_recovery_attempts=None)(execute)
         DBOS.launch()
-        DBOS.register_queue(
+        await DBOS.register_queue_async(
             QUEUE,
             worker_concurrency=self._place.worker_runs,
             partition_concurrency=self._place.user_runs,
-            polling_interval_sec=POLL_SECONDS,
+            polling_interval_sec=POLL_SECONDS if self._place.sqlite is None else POLL_SECONDS_FILE,
             on_conflict="always_update",
         )
 
     def _release(self) -> None:
         if self._client is not None:
             self._client.destroy()
-        if self._workflow is not None:
+        if self._made:
             from dbos import DBOS  # noqa: PLC0415
 
             DBOS.destroy(destroy_registry=True)
-        self._workflow = self._client = None
+        self._made, self._workflow, self._client = False, None, None
 
     async def _execute(self, run_id: str, user_id: str, priority: int) -> None:
         from dbos import DBOS  # noqa: PLC0415

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import time
 import uuid
 from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
@@ -17,7 +18,7 @@ from dataclasses import dataclass
 
 from deerflow.config.storage import RuntimeConfig
 from deerflow.errors import StorageError
-from deerflow.runtime.engine import Engine, start_all
+from deerflow.runtime.engine import Engine, hand_id, start_all
 from deerflow.runtime.worker import Worker
 from deerflow.storage.owner import WORKER, this_owner
 from deerflow.storage.protocol import Storage
@@ -29,6 +30,11 @@ LOOK_SECONDS = 0.4
 SWEEP_SECONDS = 1.0
 PENDING_SECONDS = 2.0
 """A ready run that nobody has begun for so long was lost between its two commits: start it."""
+
+
+LOOK_AGAIN_SECONDS = 30.0
+"""A run that waits for a place is ready all the time: it is not handed over at every look."""
+MOST = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,6 +76,7 @@ class Supervisor:
         self._engine = engine
         self._lease = float(config.lease_seconds)
         self._duties = duties
+        self._handed: dict[str, float] = {}
         self.takeovers = 0
 
     @asynccontextmanager
@@ -129,8 +136,13 @@ class Supervisor:
 
     async def sweep(self) -> None:
         """Start what is ready and was not started."""
-        ready = await self._storage.queue.ready(pending_for=PENDING_SECONDS)
-        await start_all(self._engine, self._storage, ready)
+        ready = await self._storage.queue.ready(limit=MOST, pending_for=PENDING_SECONDS)
+        now, before = time.monotonic(), self._handed
+        hands = {hand_id(run): run for run in ready}
+        due = [hand for hand in hands if now - before.get(hand, -math.inf) >= LOOK_AGAIN_SECONDS]
+        self._handed = {hand: before[hand] for hand in hands if hand in before}
+        self._handed |= dict.fromkeys(due, now)
+        await start_all(self._engine, self._storage, [hands[hand] for hand in due])
 
 
 def next_id(worker_id: str) -> str:
