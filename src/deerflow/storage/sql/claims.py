@@ -15,9 +15,13 @@ T = TypeVar("T")
 
 
 async def claimed(
-    writer: Writer, work: Work[list[T]], give_back: Callable[[Batch, list[T]], None]
+    writer: Writer,
+    work: Work[list[T]],
+    give_back: Callable[[Batch, list[T]], None],
+    *,
+    scope: str = "",
 ) -> list[T]:
-    """What the operation took.
+    """What the operation took; `scope` is the thread that it is alone with, if any.
 
     A caller that is cancelled while it waits never learns what it has: that is given back, queued
     behind the claim.
@@ -29,7 +33,7 @@ async def claimed(
         taken.extend(work(batch))
         return list(taken)
 
-    ticket = writer.submit(remembered)
+    ticket = writer.submit(remembered, scope=scope, fenced=False)
 
     def undo(batch: Batch) -> None:
         if taken and not (ticket.done and ticket.error is not None):
@@ -38,7 +42,7 @@ async def claimed(
     try:
         return await ticket
     except asyncio.CancelledError:
-        writer.submit(undo)
+        writer.submit(undo, scope=scope, fenced=False)
         raise
 
 

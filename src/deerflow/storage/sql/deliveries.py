@@ -79,7 +79,7 @@ class SqlDeliveries:
             head = (row.delivery_id, ref.id, row.user_id, row.run_id, row.url)
             connection.execute(_INSERT, (*head, status, row.attempts, row.due_at, payload))
 
-        await self._writer.submit(work)
+        await self._writer.submit(work, scope=row.thread_key, fenced=False)
 
     async def claim(self, *, now: float, seconds: float, limit: int = 10) -> list[Delivery]:
         """See Deliveries."""

@@ -58,18 +58,21 @@ class SqlRunQueue:
 
     async def submit(self, thread: ThreadRow, run: NewRun, *, new: bool) -> Submitted | None:
         """See RunQueue."""
-        return await self._writer.submit(submit_work(thread, run, new))
+        work = submit_work(thread, run, new)
+        return await self._writer.submit(work, scope=thread.thread_key, fenced=False)
 
     async def claim(self, run_id: str, worker_id: str) -> RunRow | None:
         """See RunQueue."""
+        key = await self._key(run_id)
         found = await claimed(
             self._writer,
             lambda batch: claim_run(batch, run_id, worker_id),
             lambda batch, runs: give_back(batch, runs[0]),
+            scope=key,
         )
         if not found:
             return None
-        self._writer.fences.claimed(run_id, found[0].thread_key)
+        self._writer.fences.claimed(run_id, key)
         return found[0]
 
     async def ready(self, *, limit: int = 100, pending_for: float = 0.0) -> list[RunRow]:
@@ -93,7 +96,8 @@ class SqlRunQueue:
         for run_id, owner in rows:
             if (not is_alive(owner)) if local else is_gone(owner):
                 event = ended_event("error", ABANDONED)
-                await self._writer.submit(end_work(run_id, "error", (None, ABANDONED, None), event))
+                work = end_work(run_id, "error", (None, ABANDONED, None), event)
+                await self._writer.submit(work)
 
     async def next_in(self, thread_key: str) -> RunRow | None:
         """See RunQueue."""
@@ -136,7 +140,12 @@ class SqlRunQueue:
             run = one_run(batch.connection, ONE_RUN, run_id)
             return None if run is None else act(batch, run)
 
-        return await self._writer.submit(work)
+        key = await self._key(run_id)
+        return await self._writer.submit(work, scope=key, fenced=False) if key else None
+
+    async def _key(self, run_id: str) -> str:
+        """The run's thread, "" when it is unknown: writes of a thread wait only for one another."""
+        return await self._readers.read(lambda c: key_of(c, run_id)) or ""
 
     async def of_user(
         self,

@@ -153,7 +153,7 @@ class SqlThreads:
             )
             return replace(found, metadata=merged)
 
-        return await self._writer.submit(work)
+        return await self._writer.submit(work, scope=thread_key, fenced=False)
 
     async def copy(
         self,

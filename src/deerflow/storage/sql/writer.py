@@ -67,7 +67,9 @@ class Writer:
 
     # --- callers' side ---
 
-    def submit(self, work: Work[T], *, scope: str = "", guarded: bool = False) -> Ticket[T]:
+    def submit(
+        self, work: Work[T], *, scope: str = "", guarded: bool = False, fenced: bool = True
+    ) -> Ticket[T]:
         """Queue an operation.
 
         Args:
@@ -75,6 +77,7 @@ class Writer:
                 database and the batch.
             scope: thread key that it belongs to.
             guarded: fail when an earlier unawaited write of the scope failed.
+            fenced: it is of the scope's worker, if it has one (see `Workers.fence`).
         """
         ticket: Ticket[T] = Ticket(
             scope, self._lock, guarded=guarded, on_wait=self.hurry, on_read=self._debts.forgive
@@ -83,7 +86,7 @@ class Writer:
             if self._finished or self._stopped is not None:
                 ticket.settle(None, self._stopped or StorageError("The storage is closed."))
                 return ticket
-            self._queue.append(Job(work, ticket, self.fences.worker_of(scope)))
+            self._queue.append(Job(work, ticket, self.fences.worker_of(scope) if fenced else ""))
             self._last[scope] = self._last[""] = ticket
         if self._timing is None or self._timing.is_closed():
             self._later()
