@@ -20,7 +20,16 @@ from deerflow.gateway.config import GatewayConfig
 from deerflow.gateway.headers import SecurityHeaders
 from deerflow.gateway.lifespan import Opener, OpenGate, Opening
 from deerflow.gateway.prefix import Prefix
-from deerflow.gateway.routes import auth, tokens
+from deerflow.gateway.routes import (
+    auth,
+    messages,
+    runs,
+    stateless,
+    states,
+    store,
+    threads,
+    tokens,
+)
 
 if TYPE_CHECKING:
     from deerflow.wiring.runtime import Runtime
@@ -31,6 +40,12 @@ MAX_BODY = 16 * 1024 * 1024
 ROUTERS: tuple[APIRouter, ...] = (
     auth.router,
     tokens.router,
+    threads.router,
+    states.router,
+    runs.router,
+    messages.router,
+    stateless.router,
+    store.router,
 )
 """All routes below /api, in the order in which their paths are looked up."""
 

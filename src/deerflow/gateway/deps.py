@@ -121,7 +121,7 @@ def own_thread(permission: Permission) -> Callable[..., Any]:
     async def find(
         request: HTTPConnection,
         thread_id: Annotated[str, Path(max_length=255)],
-        who: Annotated[Caller, needs(permission)],
+        who: Caller = needs(permission),  # noqa: B008  (annotations see no local names)
     ) -> ThreadRow:
         storage = gateway_of(request).runtime.harness.storage
         row = await storage.threads.get(who.user_id, thread_id)
