@@ -104,6 +104,7 @@ class Ledger:
         self._workflow: Any = None
         self._client: Any = None
         self._made = False
+        self._engine: sa.Engine | None = None
 
     async def open(self, body: Body) -> None:
         """Start the thread and launch; a second ledger in the process has to wait for its end.
@@ -194,7 +195,7 @@ class Ledger:
             quiet.addHandler(logging.NullHandler())
         from dbos import DBOS, DBOSClient  # noqa: PLC0415  # 1.5 s of CPU
 
-        engine = make_engine(self._place)
+        engine = self._engine = make_engine(self._place)
         if not self._executor:
             self._client = DBOSClient(
                 system_database_engine=engine,
@@ -239,6 +240,8 @@ class Ledger:
 
             DBOS.destroy(destroy_registry=True)
         self._made, self._workflow, self._client = False, None, None
+        if self._engine is not None:  # DBOS leaves it to who made it
+            self._engine.dispose()
 
     async def _execute(self, run_id: str, user_id: str, priority: int) -> None:
         from dbos import DBOS  # noqa: PLC0415
