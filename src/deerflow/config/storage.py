@@ -26,6 +26,10 @@ class RuntimeConfig(Section):
         default=10, description="Silence after which a worker counts as dead."
     )
     retention_days: Positive | None = Field(default=None, description="Days that threads are kept.")
+    webhook_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Inner hosts, addresses or networks that webhooks may call; others are public.",
+    )
 
 
 class CheckpointDeltaConfig(Section):
@@ -128,9 +132,7 @@ class SchedulerConfig(Section):
     """`scheduler`: tasks that run at a time."""
 
     enabled: bool = Field(default=False, description="Run scheduled tasks.")
-    multi_instance: bool = Field(
-        default=False, description="Accepted; instances share the work anyway."
-    )
+    multi_instance: bool = Field(default=False, description="Accepted.")
     poll_interval_seconds: Seconds = Field(default=5, description="Seconds between two looks.")
     lease_seconds: Seconds = Field(default=120, description="Seconds of a claim.")
     max_concurrent_runs: Positive = Field(default=3, description="Scheduled runs at once.")

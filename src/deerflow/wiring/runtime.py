@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from deerflow.config.load import LoadedConfig
-from deerflow.guardrails import approvals
 from deerflow.runtime.durable import DbosEngine
 from deerflow.runtime.engine import Engine, InProcessEngine
 from deerflow.runtime.history import Histories
 from deerflow.runtime.ledger import Place
 from deerflow.runtime.parts import RunParts
+from deerflow.runtime.schedules import Scheduler
 from deerflow.runtime.stopping import roll_back
 from deerflow.runtime.submission import Submissions
 from deerflow.runtime.supervisor import Duty, Supervisor, new_worker_id
@@ -23,12 +21,10 @@ from deerflow.storage.sql.open import database_file
 from deerflow.wiring.harness import Harness, open_harness
 from deerflow.wiring.parts import Given
 
-if TYPE_CHECKING:
-    from deerflow.runtime.schedules import Scheduler
-
 LEDGER = "dbos.db"
 """Beside our own database: two writers in one file would wait for each other."""
 EXPIRY_SECONDS = 5.0
+WEBHOOK_SECONDS = 1.0
 TIDY_SECONDS = 60.0
 
 
@@ -41,7 +37,7 @@ class Runtime:
         engine: hands runs to executors.
         submissions: what clients do with runs.
         histories: states of threads.
-        schedules: starts tasks at their times; None when they are off.
+        schedules: starts tasks at their times; refuses new ones when they are off.
         supervisor: looks after workers and their runs; None when this process executes nothing.
     """
 
@@ -49,7 +45,7 @@ class Runtime:
     engine: Engine
     submissions: Submissions
     histories: Histories
-    schedules: Scheduler | None
+    schedules: Scheduler
     supervisor: Supervisor | None
 
 
@@ -78,18 +74,29 @@ async def open_runtime(
     async with AsyncExitStack() as stack:
         harness = await stack.enter_async_context(open_harness(loaded, environ, given=given))
         parts = harness.parts
-        worker = Worker(parts, new_worker_id(), roll_back=roll_back) if execute else None
+        worker = _make_worker(parts) if execute else None
         engine = await _open_engine(loaded, parts, worker, durable=durable)
         stack.push_async_callback(engine.close)
+        submissions = Submissions(parts, engine)
+        schedules = Scheduler(parts.storage, submissions, parts.config.scheduler)
         supervisor = None
         if worker is not None:
-            duties = _duties(parts, engine)
+            planned = schedules if parts.config.scheduler.enabled else None
+            duties = _duties(submissions, engine, planned)
             supervisor = Supervisor(parts.storage, worker, engine, parts.config.runtime, duties)
             await stack.enter_async_context(supervisor.open())
             stack.push_async_callback(engine.drain, 0)  # while the lease is still kept
-        yield Runtime(
-            harness, engine, Submissions(parts, engine), Histories(parts), None, supervisor
-        )
+        yield Runtime(harness, engine, submissions, Histories(parts), schedules, supervisor)
+
+
+def _make_worker(parts: RunParts) -> Worker:
+    limits = parts.config.runtime
+    driver = None
+    if limits.mode == "standard":
+        from deerflow.runtime.standard import StandardDriver  # noqa: PLC0415  # its client is rare
+
+        driver = StandardDriver(parts, limits.langgraph_url)
+    return Worker(parts, new_worker_id(), roll_back=roll_back, driver=driver)
 
 
 async def _open_engine(
@@ -118,11 +125,15 @@ async def _open_engine(
     return engine
 
 
-def _duties(parts: RunParts, engine: Engine) -> tuple[Duty, ...]:
-    async def expire() -> None:
-        await approvals.expire(parts.storage, time.time())
-
-    duties = [Duty("approvals", expire, EXPIRY_SECONDS)]
+def _duties(
+    submissions: Submissions, engine: Engine, schedules: Scheduler | None
+) -> tuple[Duty, ...]:
+    duties = [
+        Duty("approvals", submissions.answers.expire, EXPIRY_SECONDS),
+        Duty("webhooks", submissions.webhooks.tick, WEBHOOK_SECONDS),
+    ]
+    if schedules is not None:
+        duties.append(Duty("schedules", schedules.look, 0.0))  # it waits by itself
     if isinstance(engine, DbosEngine):
         duties.append(Duty("ledger", engine.tidy, TIDY_SECONDS))
     return tuple(duties)
