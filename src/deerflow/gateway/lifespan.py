@@ -14,15 +14,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deerflow.gateway.config import GatewayConfig
 from deerflow.gateway.deps import Gateway
+from deerflow.gateway.ending import wind_down
 from deerflow.gateway.problems import not_ready
 
 if TYPE_CHECKING:
     from deerflow.wiring.runtime import Runtime
 
 logger = logging.getLogger(__name__)
-
-DRAIN_SECONDS = 10.0
-"""What running runs get to reach a step border when the process ends."""
 
 Opener = Callable[[], AbstractAsyncContextManager["Runtime"]]
 """Opens the runtime; called once, in a task of its own."""
@@ -35,7 +33,8 @@ class Opening:
         gateway: everything, once it is open.
         settled: set when it is open or has failed.
         failure: why it could not be opened.
-        stopping: set when the process ends.
+        stopping: set when the process ends: runs are drained from then on, while the last answers
+            are still sent; everything is closed when the life of the application is over.
     """
 
     def __init__(self, config: GatewayConfig, opener: Opener) -> None:
@@ -43,6 +42,7 @@ class Opening:
         self.settled = asyncio.Event()
         self.failure: BaseException | None = None
         self.stopping = asyncio.Event()
+        self._released = asyncio.Event()
         self._config = config
         self._opener = opener
 
@@ -59,6 +59,7 @@ class Opening:
             yield
         finally:
             self.stopping.set()
+            self._released.set()
             if not self.settled.is_set():
                 task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -72,7 +73,8 @@ class Opening:
                 app.state.gateway = self.gateway
                 self.settled.set()
                 await self.stopping.wait()
-                await self._end(runtime)
+                await wind_down(runtime)
+                await self._released.wait()
         except Exception as error:
             if self.gateway is not None:
                 raise
@@ -80,16 +82,6 @@ class Opening:
             logger.error("the runtime could not be opened: %s", error)
         finally:
             self.settled.set()
-
-    async def _end(self, runtime: Runtime) -> None:
-        await runtime.engine.drain(DRAIN_SECONDS)
-        memory = runtime.harness.memory
-        if memory is None:
-            return
-        seconds = runtime.harness.loaded.config.memory.shutdown_flush_timeout_seconds
-        left = (await memory.flush(seconds=min(seconds, 30.0))).left
-        if left:
-            logger.info("%d exchanges wait to be remembered; the next start goes on", left)
 
 
 class OpenGate:
