@@ -88,8 +88,8 @@ class Submissions:
         self._parts = parts
         self._engine = engine
         self._admission = Admission(parts)
-        self.answers = Answers(parts, engine)
-        self._webhooks = webhooks or Webhooks(parts.storage, parts.config.runtime)
+        self.webhooks = webhooks or Webhooks(parts.storage, parts.config.runtime)
+        self.answers = Answers(parts, engine, self.webhooks)
 
     # --- handing in ---
 
@@ -138,7 +138,7 @@ class Submissions:
         if key is not None and not (0 < len(key) <= LONGEST_KEY and key.isprintable()):
             raise UsageError(f"An idempotency key has 1 to {LONGEST_KEY} printable characters.")
         if options.webhook is not None:
-            self._webhooks.check(options.webhook)
+            self.webhooks.check(options.webhook)
         if options.if_not_exists == "reject":
             found = await self._parts.storage.threads.get(request.user_id, request.thread_id or "")
             if found is None:
@@ -148,7 +148,7 @@ class Submissions:
         """What belongs to a new run: its webhook, the end of those that it displaces."""
         storage, run = self._parts.storage, submitted.run
         if options.webhook is not None:
-            await self._webhooks.add(user_id, run, options.webhook)
+            await self.webhooks.add(user_id, run, options.webhook)
         for other in submitted.cancelled:
             with contextlib.suppress(ConflictError):  # it has ended by now
                 action: Cancel = "rollback" if options.strategy == "rollback" else "interrupt"
