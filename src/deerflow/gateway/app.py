@@ -21,7 +21,9 @@ from deerflow.gateway.headers import SecurityHeaders
 from deerflow.gateway.lifespan import Opener, OpenGate, Opening
 from deerflow.gateway.prefix import Prefix
 from deerflow.gateway.routes import (
+    assistants,
     auth,
+    crons,
     messages,
     runs,
     stateless,
@@ -40,12 +42,14 @@ MAX_BODY = 16 * 1024 * 1024
 ROUTERS: tuple[APIRouter, ...] = (
     auth.router,
     tokens.router,
+    crons.router,
     threads.router,
     states.router,
     runs.router,
     messages.router,
     stateless.router,
     store.router,
+    assistants.router,
 )
 """All routes below /api, in the order in which their paths are looked up."""
 

@@ -20,6 +20,7 @@ from deerflow.gateway.frames.modes import Wanted, wanted
 from deerflow.gateway.frames.values import States
 from deerflow.gateway.routes.bodies import Ident, RunBody
 from deerflow.gateway.sse import EVENT_STREAM, Lasting
+from deerflow.gateway.wire import LEAD
 from deerflow.runtime.wire_runs import request_of
 from deerflow.storage.protocol import RunRow, ThreadRow
 
@@ -135,7 +136,7 @@ async def submit(
     runtime = gate.runtime
     threads, submissions = runtime.harness.storage.threads, runtime.submissions
     before = await threads.get(who.user_id, thread_id) if thread_id else None
-    run = given.client_run()
+    run = (await settled(gate, who, given)).client_run()
     config = runtime.harness.parts.config
     request = request_of(run, user_id=who.user_id, thread_id=thread_id, config=config)
     options = given.options(key=key, interactive=interactive)
@@ -149,6 +150,23 @@ async def submit(
     fresh = submitted.created or run.resumes
     first = (before.last_seq if before is not None else 0) if fresh else None
     return Found(thread, submitted.run, first)
+
+
+async def settled(gate: Gateway, who: Caller, given: RunBody) -> RunBody:
+    """The request with what a stored assistant brings along; the request's own words count more."""
+    if given.assistant_id in (None, "", LEAD):
+        return given
+    documents = gate.runtime.harness.storage.documents
+    versions = await documents.assistant_versions(who.user_id, given.assistant_id)
+    if not versions:
+        return given
+    stored = versions[0].data
+    brought = {
+        "assistant_id": stored.get("graph_id", LEAD),
+        "config": {**stored.get("config", {}), **(given.config or {})},
+        "context": {**stored.get("context", {}), **(given.context or {})},
+    }
+    return given.model_copy(update=brought)
 
 
 async def stream_of(gate: Gateway, found: Found, how: Streaming) -> Response:
