@@ -34,14 +34,25 @@ def need_postgres() -> None:
 
 
 @contextmanager
-def own_schema(*, timeout: float = 30.0) -> Iterator[Place]:
+def own_schema(*, timeout: float = 30.0, name: str = "") -> Iterator[Place]:
     """A place with a new name, nothing in it yet; dropped afterwards."""
-    name = f"deerflow_test_{secrets.token_hex(6)}"
+    name = name or f"deerflow_test_{secrets.token_hex(6)}"
     try:
         yield Place(URL, name, timeout=timeout)
     finally:
         with psycopg.connect(URL, autocommit=True) as connection:
             connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(name)))
+
+
+@contextmanager
+def served_schema() -> Iterator[dict[str, str]]:
+    """Section `database` of a service with a new schema; the ledger's is dropped with it."""
+    with own_schema() as place, own_schema(name=f"{place.schema}_dbos"):
+        yield {
+            "backend": "postgres",
+            "postgres_url": place.url,
+            "postgres_schema": place.schema,
+        }
 
 
 @contextmanager

@@ -14,30 +14,35 @@ import pytest
 from deerflow.runtime.admission import Admission
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.submission import SubmitOptions
+from deerflow.storage.postgres.database import Place
+from deerflow.storage.postgres.schema import prepare
 from deerflow.storage.protocol import RunRow
 from fakes.gates import Gate, held_model
-from fakes.postgres import need_postgres, own_schema
+from fakes.postgres import emptied, need_postgres, served_schema
 from fakes.service import USER, Service, service
 
 Opened = Callable[..., AbstractAsyncContextManager[Service]]
 
 
+@pytest.fixture(scope="module")
+def server() -> Iterator[dict[str, str]]:
+    """A schema for all tests here: making its tables and the ledger's takes seconds."""
+    need_postgres()
+    with served_schema() as database:
+        yield database
+
+
 @pytest.fixture(params=["memory", "sqlite", "dbos-sqlite", "dbos-postgres"])
-def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opened]:
+def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Opened:
     """Opens a service with a gate; again on the same database when called again."""
     kind = str(request.param)
     if kind != "dbos-postgres":
-        yield _opener(tmp_path, {"backend": kind.rpartition("-")[2]}, durable="-" in kind)
-        return
-    need_postgres()
-    with own_schema() as place, own_schema() as ledger:
-        database = {
-            "backend": "postgres",
-            "postgres_url": place.url,
-            "postgres_schema": place.schema,
-        }
-        del ledger
-        yield _opener(tmp_path, database, durable=True)
+        return _opener(tmp_path, {"backend": kind.rpartition("-")[2]}, durable="-" in kind)
+    database = request.getfixturevalue("server")
+    place = Place(database["postgres_url"], database["postgres_schema"])
+    prepare(place)
+    emptied(place)
+    return _opener(tmp_path, database, durable=True)
 
 
 def _opener(home: Path, database: dict[str, Any], *, durable: bool) -> Opened:
