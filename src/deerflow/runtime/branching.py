@@ -18,7 +18,7 @@ from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.runtime.history import Histories, address, refuse_busy
 from deerflow.runtime.inputs import EARLIER
 from deerflow.runtime.parts import RunParts
-from deerflow.runtime.wire_messages import CLIENT_ID
+from deerflow.runtime.wire_messages import CLIENT_ID, is_clients
 from deerflow.storage.protocol import ThreadRow
 
 LONGEST_TEXT = 1_000_000
@@ -185,7 +185,7 @@ class Branches:
     ) -> Rerun:
         base = await self._start_of(thread, turn)
         asked = turn.messages[0]
-        extra = {k: v for k, v in asked.additional_kwargs.items() if k != CLIENT_ID}
+        extra = {k: v for k, v in asked.additional_kwargs.items() if is_clients(k)}
         ident = uuid.uuid4().hex if edited else next(iter(_ids(asked)))
         message = {"type": "human", "content": content, "additional_kwargs": extra, "id": ident}
         return Rerun(

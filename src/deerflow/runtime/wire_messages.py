@@ -79,6 +79,11 @@ def said(message: Mapping[str, Any], ident: str | None = None) -> AnyMessage:
     return SystemMessage(**facts) if kind == "system" else HumanMessage(**facts)
 
 
+def is_clients(key: str) -> bool:
+    """Whether a key of additional_kwargs is the client's to set, and not a mark of ours."""
+    return key not in (CLIENT_ID, "uploads") and not key.startswith(_OURS)
+
+
 def text_of(content: Any) -> str:
     """The text of a content: itself, or its text parts."""
     if isinstance(content, str):
@@ -140,7 +145,7 @@ def _extra(given: Any, place: str) -> dict[str, Any]:
     if not isinstance(given, dict):
         raise UsageError(f"{place}: additional_kwargs is an object.")
     fields = cast("dict[str, Any]", given)
-    return {key: value for key, value in fields.items() if not key.startswith(_OURS)}
+    return {key: value for key, value in fields.items() if is_clients(key)}
 
 
 def _check_fields(found: dict[str, Any], place: str) -> None:

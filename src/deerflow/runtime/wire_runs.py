@@ -111,12 +111,13 @@ def context_of(run: ClientRun) -> dict[str, Any]:
     Raises:
         UsageError: a value of the wrong form.
     """
-    older: Any = run.config.get("configurable") or {}
-    newer: Any = run.config.get("context") or {}
-    for name, place in (("config.configurable", older), ("config.context", newer)):
-        if not isinstance(place, Mapping):
-            raise UsageError(f"{name} is an object.")
-    merged: dict[str, Any] = {**older, **newer, **run.context}
+    merged: dict[str, Any] = {}
+    for name in ("configurable", "context"):
+        place: Any = run.config.get(name)
+        if place is not None and not isinstance(place, Mapping):
+            raise UsageError(f"config.{name} is an object.")
+        merged |= cast("Mapping[str, Any]", place or {})
+    merged |= run.context
     found = {key: value for key, value in merged.items() if key in KEPT and value is not None}
     for key, value in found.items():
         _CHECKS[key](key, value)
