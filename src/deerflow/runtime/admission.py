@@ -293,6 +293,10 @@ class Admission:
             max_turns=int(settled.get("max_turns") or config.max_turns),
             agent_name=str(settled.get("agent") or ""),
             delegate=bool(settled.get("delegate", delegates(request, config))),
+            thinking=request.context.get("thinking_enabled"),
+            effort=str(request.context.get("reasoning_effort") or ""),
+            most_children=request.context.get("max_total_subagents"),
+            children_at_once=request.context.get("max_concurrent_subagents"),
         )
         open_account(context, config.token_budget, config.subagents.token_budget)
         return context
