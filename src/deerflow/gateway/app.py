@@ -23,8 +23,10 @@ from deerflow.gateway.prefix import Prefix
 from deerflow.gateway.routes import (
     assistants,
     auth,
+    commands,
     crons,
     messages,
+    oidc,
     runs,
     stateless,
     states,
@@ -41,6 +43,7 @@ MAX_BODY = 16 * 1024 * 1024
 
 ROUTERS: tuple[APIRouter, ...] = (
     auth.router,
+    oidc.router,
     tokens.router,
     crons.router,
     threads.router,
@@ -49,6 +52,7 @@ ROUTERS: tuple[APIRouter, ...] = (
     messages.router,
     stateless.router,
     store.router,
+    commands.router,
     assistants.router,
 )
 """All routes below /api, in the order in which their paths are looked up."""

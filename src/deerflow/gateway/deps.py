@@ -94,6 +94,16 @@ def caller_of(request: HTTPConnection) -> Caller:
     return found
 
 
+async def open_gateway(request: HTTPConnection) -> Gateway:
+    """`gateway_of` as a dependency: FastAPI hands functions that are not async to a thread."""
+    return gateway_of(request)
+
+
+async def signed_in(request: HTTPConnection) -> Caller:
+    """`caller_of` as a dependency."""
+    return caller_of(request)
+
+
 def needs(permission: Permission) -> Any:
     """A dependency that gives the caller, when they have the permission.
 
@@ -102,7 +112,7 @@ def needs(permission: Permission) -> Any:
         ForbiddenError: the token or the role lacks it.
     """
 
-    def check(who: Annotated[Caller, Depends(caller_of)]) -> Caller:
+    async def check(who: Annotated[Caller, Depends(signed_in)]) -> Caller:
         if not who.may(permission):
             raise ForbiddenError(f"This needs the permission {permission}.")
         return who
@@ -132,7 +142,7 @@ def own_thread(permission: Permission) -> Callable[..., Any]:
     return find
 
 
-Open = Annotated[Gateway, Depends(gateway_of)]
+Open = Annotated[Gateway, Depends(open_gateway)]
 ThreadRead = Annotated[ThreadRow, Depends(own_thread("threads:read"))]
 ThreadWrite = Annotated[ThreadRow, Depends(own_thread("threads:write"))]
 ThreadDelete = Annotated[ThreadRow, Depends(own_thread("threads:delete"))]

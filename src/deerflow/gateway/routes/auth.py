@@ -17,7 +17,7 @@ from deerflow.gateway.auth.cookies import clear_cookies, set_cookies
 from deerflow.gateway.auth.passwords import MAX_LENGTH, check_password
 from deerflow.gateway.auth.people import email_of, new_person
 from deerflow.gateway.auth.setup import allow_first, registration_open
-from deerflow.gateway.deps import Caller, caller_of, gateway_of
+from deerflow.gateway.deps import Caller, gateway_of, signed_in
 from deerflow.gateway.wire import iso
 from deerflow.storage.protocol import UserRow
 
@@ -27,12 +27,12 @@ Password = Annotated[str, Field(max_length=MAX_LENGTH)]
 Email = Annotated[str, Field(max_length=254)]
 
 
-def access_of(request: Request) -> Access:
+async def access_of(request: Request) -> Access:
     """Sign-in of the process."""
     return Access.of(gateway_of(request))
 
 
-def from_our_pages(request: Request, access: Annotated[Access, Depends(access_of)]) -> None:
+async def from_our_pages(request: Request, access: Annotated[Access, Depends(access_of)]) -> None:
     """Calls that sign somebody in have no CSRF token yet: they must come from our own pages.
 
     Raises:
@@ -43,7 +43,7 @@ def from_our_pages(request: Request, access: Annotated[Access, Depends(access_of
 
 
 AccessOf = Annotated[Access, Depends(access_of)]
-Who = Annotated[Caller, Depends(caller_of)]
+Who = Annotated[Caller, Depends(signed_in)]
 OURS = [Depends(from_our_pages)]
 
 
