@@ -124,6 +124,8 @@ def _unused(config: AppConfig, report: Report) -> None:
         ours: object = config
         theirs: object = default
         for step in path:
-            ours, theirs = getattr(ours, str(step)), getattr(theirs, str(step))
+            if theirs is None and ours is not None:  # a section that is not there by default
+                theirs = type(ours)()
+            ours, theirs = getattr(ours, str(step), None), getattr(theirs, str(step), None)
         if ours != theirs:
             report.warn(path, f"no effect: {reason}")

@@ -32,7 +32,7 @@ async def open_stores(loaded: LoadedConfig) -> AsyncGenerator[Storage]:
             f"The home {loaded.home} cannot be made ({error.strerror}).",
             cure="Set DEER_FLOW_HOME to a folder that can be written.",
         ) from error
-    storage = await open_storage(loaded.config.database, loaded.home)
+    storage = await open_storage(loaded.config.database, loaded.home, loaded.config.stream_bridge)
     try:
         yield storage
     finally:

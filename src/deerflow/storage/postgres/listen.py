@@ -7,6 +7,7 @@ import os
 import secrets
 import select
 import threading
+from typing import cast
 
 import psycopg
 
@@ -14,7 +15,7 @@ from deerflow.storage.postgres.database import PostgresDatabase
 from deerflow.storage.postgres.driver import PostgresConnection, server_error
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection, DatabaseError
-from deerflow.storage.sql.notifier import Hear, News, decode, joined
+from deerflow.storage.sql.notifier import Hear, News, Polling, decode, joined
 
 _LOG = logging.getLogger(__name__)
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 2.0
@@ -118,3 +119,14 @@ class PostgresNotifier:
     def _tell(self, connection: PostgresConnection, news: News | None) -> None:
         if self._hear is not None:
             self._hear(connection, news)
+
+
+class PostgresLooking(Polling):
+    """Looks at every thread that is followed, now and then: for when nothing tells."""
+
+    poll_seconds: float | None = 0.5
+
+    def poll(self, connection: Connection) -> bool:
+        """See Notifier. The writer's connection may have been lost while nobody wrote."""
+        cast(PostgresConnection, connection).reopen()
+        return True

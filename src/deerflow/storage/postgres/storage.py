@@ -5,9 +5,9 @@ from __future__ import annotations
 from deerflow.config.schema import DatabaseConfig
 from deerflow.errors import ConfigError
 from deerflow.storage.postgres.database import Place, PostgresDatabase
-from deerflow.storage.postgres.listen import PostgresNotifier
+from deerflow.storage.postgres.listen import PostgresLooking, PostgresNotifier
 from deerflow.storage.postgres.schema import prepare
-from deerflow.storage.sql.notifier import Notifier
+from deerflow.storage.sql.notifier import Bridge
 from deerflow.storage.sql.storage import SqlStorage
 
 OTHERS = 2
@@ -21,17 +21,18 @@ class PostgresStorage(SqlStorage):
         place: where, its tables up to date (see `schema.prepare`).
         owner: who runs and claims what is started here; this process when empty.
         pool: connections in all.
-        notifier: how processes hear of each other's commits; by NOTIFY when None.
+        bridge: how processes hear of each other's commits; by NOTIFY when None.
     """
 
     def __init__(
-        self, place: Place, *, owner: str = "", pool: int = 5, notifier: Notifier | None = None
+        self, place: Place, *, owner: str = "", pool: int = 5, bridge: Bridge | None = None
     ) -> None:
         database = PostgresDatabase(place)
+        notifier = bridge(database, PostgresLooking()) if bridge else PostgresNotifier(database)
         super().__init__(
             "postgres",
             database,
-            notifier or PostgresNotifier(database),
+            notifier,
             owner=owner,
             readers=max(1, pool - OTHERS),
         )
@@ -53,8 +54,8 @@ def place_of(config: DatabaseConfig) -> Place:
     )
 
 
-def open_postgres(config: DatabaseConfig) -> PostgresStorage:
-    """Open the storage, its tables made when that is needed.
+def open_postgres(config: DatabaseConfig, bridge: Bridge | None = None) -> PostgresStorage:
+    """Open the storage, its tables made when that is needed; see PostgresStorage.
 
     Raises:
         ConfigError: no server is named.
@@ -62,4 +63,4 @@ def open_postgres(config: DatabaseConfig) -> PostgresStorage:
     """
     place = place_of(config)
     prepare(place)
-    return PostgresStorage(place, pool=config.pool_size)
+    return PostgresStorage(place, pool=config.pool_size, bridge=bridge)

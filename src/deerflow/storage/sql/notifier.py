@@ -14,7 +14,7 @@ import orjson
 
 from deerflow.storage.follow import Dropped
 from deerflow.storage.sql.batch import Batch
-from deerflow.storage.sql.driver import Connection
+from deerflow.storage.sql.driver import Connection, Database
 
 T = TypeVar("T")
 Hear = Callable[[Connection, "News | None"], None]
@@ -76,6 +76,11 @@ def decode(text: str | bytes) -> tuple[str, News] | None:
         return None
 
 
+def empty(sender: str) -> str:
+    """A message of news without keys."""
+    return orjson.dumps([sender, (), ()]).decode()
+
+
 def joined(news: Iterable[News]) -> News:
     """Several news as one."""
     found = list(news)
@@ -114,6 +119,10 @@ class Notifier(Protocol):
     def close(self) -> None:
         """Stop; nothing is heard when it returns."""
         ...
+
+
+Bridge = Callable[[Database, Notifier], Notifier]
+"""Makes another notifier for a database, with the one to go on with when it fails."""
 
 
 class Polling:

@@ -6,11 +6,12 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from deerflow.config.schema import DatabaseConfig
+from deerflow.config.schema import DatabaseConfig, StreamBridgeConfig
 from deerflow.errors import StorageError
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.driver import PAGE_BYTES
+from deerflow.storage.sql.notifier import Bridge
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
 
@@ -18,11 +19,14 @@ FILE = "deerflow.db"
 FOLDER = "data"
 
 
-async def open_storage(config: DatabaseConfig, home: Path) -> Storage:
+async def open_storage(
+    config: DatabaseConfig, home: Path, stream: StreamBridgeConfig | None = None
+) -> Storage:
     """Open the database, made or upgraded when that is needed.
 
     Args:
         config: section `database`.
+        stream: section `stream_bridge`.
         home: DEER_FLOW_HOME; the file is `data/deerflow.db` below it unless `sqlite_dir` says
             otherwise.
 
@@ -34,8 +38,8 @@ async def open_storage(config: DatabaseConfig, home: Path) -> Storage:
     if config.backend == "memory":
         return InMemoryStorage()
     if config.backend == "postgres":
-        return await asyncio.to_thread(_open_postgres, config)
-    return await asyncio.to_thread(_open, database_file(config, home).parent)
+        return await asyncio.to_thread(_open_postgres, config, stream)
+    return await asyncio.to_thread(_open, database_file(config, home).parent, stream)
 
 
 def database_file(config: DatabaseConfig, home: Path) -> Path:
@@ -44,7 +48,7 @@ def database_file(config: DatabaseConfig, home: Path) -> Path:
     return folder / FILE
 
 
-def _open(folder: Path) -> SqliteStorage:
+def _open(folder: Path, stream: StreamBridgeConfig | None) -> SqliteStorage:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -56,14 +60,14 @@ def _open(folder: Path) -> SqliteStorage:
     new = not path.exists()
     try:
         prepare(path)
-        return SqliteStorage(path)
+        return SqliteStorage(path, bridge=_bridge(stream))
     except StorageError:
         if new:
             _take_back(path)
         raise
 
 
-def _open_postgres(config: DatabaseConfig) -> Storage:
+def _open_postgres(config: DatabaseConfig, stream: StreamBridgeConfig | None) -> Storage:
     try:
         from deerflow.storage.postgres.storage import (  # noqa: PLC0415  # only where it is used
             open_postgres,
@@ -73,7 +77,20 @@ def _open_postgres(config: DatabaseConfig) -> Storage:
             "The driver of PostgreSQL is not installed.",
             cure="Install deerflow with the extra postgres.",
         ) from error
-    return open_postgres(config)
+    return open_postgres(config, _bridge(stream))
+
+
+def _bridge(stream: StreamBridgeConfig | None) -> Bridge | None:
+    """What `stream_bridge` names; None for the database's own way."""
+    if stream is None or stream.type != "redis":
+        return None
+    try:
+        from deerflow.storage.redis.notify import redis_bridge  # noqa: PLC0415  # only where used
+    except ImportError as error:
+        raise StorageError(
+            "The driver of Redis is not installed.", cure="Install deerflow with the extra redis."
+        ) from error
+    return redis_bridge(stream.redis_url or "", stream.max_connections)
 
 
 def _take_back(path: Path) -> None:

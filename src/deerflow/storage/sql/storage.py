@@ -39,7 +39,7 @@ from deerflow.storage.sql.events import SqlEvents
 from deerflow.storage.sql.exchanges import SqlExchanges
 from deerflow.storage.sql.items import SqlItems
 from deerflow.storage.sql.journal import SqlJournal
-from deerflow.storage.sql.notifier import Notifier, Polling
+from deerflow.storage.sql.notifier import Bridge, Notifier, Polling
 from deerflow.storage.sql.queue import SqlRunQueue
 from deerflow.storage.sql.reader import THREADS, Readers
 from deerflow.storage.sql.schedules import SqlSchedules
@@ -123,8 +123,9 @@ class SqliteStorage(SqlStorage):
     Args:
         path: the file, its schema up to date (see `schema.prepare`).
         owner: who runs and claims what is started here; this process when empty.
-        notifier: how processes hear of each other's commits; by looking at the file when None.
+        bridge: how processes hear of each other's commits; by looking at the file when None.
     """
 
-    def __init__(self, path: Path, *, owner: str = "", notifier: Notifier | None = None) -> None:
-        super().__init__("sqlite", SqliteFile(path), notifier or Polling(), owner=owner)
+    def __init__(self, path: Path, *, owner: str = "", bridge: Bridge | None = None) -> None:
+        file, look = SqliteFile(path), Polling()
+        super().__init__("sqlite", file, bridge(file, look) if bridge else look, owner=owner)
