@@ -102,7 +102,7 @@ class Scheduler:
         row = row if active else replace(row, status="paused", next_at=None)
         await self._storage.schedules.put(row)
         self._changed.set()
-        return row
+        return await self.get(user_id, row.schedule_id)
 
     async def edit(self, user_id: str, schedule_id: str, **changes: Any) -> ScheduleRow:
         """Replace fields of its Task. A task that is done is planned anew.
@@ -124,7 +124,7 @@ class Scheduler:
             new = replace(new, status=row.status, next_at=row.next_at)
         await self._storage.schedules.put(new)
         self._changed.set()
-        return new
+        return await self.get(user_id, schedule_id)
 
     async def get(self, user_id: str, schedule_id: str) -> ScheduleRow:
         """One.
@@ -183,7 +183,7 @@ class Scheduler:
         self._on()
         while True:
             row = await self.get(user_id, schedule_id)
-            entry = _entry(row, round(time.time(), 3), time.time())
+            entry = _entry(row, round(time.time(), 6), time.time())
             if await self._storage.schedules.advance(
                 row, [entry], next_at=row.next_at, status=row.status
             ):
@@ -338,7 +338,7 @@ def _times(task: Task) -> tuple[str | None, ...]:
 
 def _entry(row: ScheduleRow, occurrence: float, now: float) -> ScheduledRun:
     """An occurrence that is to be started; its ids follow from it alone."""
-    place = uuid.uuid5(uuid.NAMESPACE_OID, f"{row.schedule_id}:{occurrence:.3f}")
+    place = uuid.uuid5(uuid.NAMESPACE_OID, f"{row.schedule_id}:{occurrence:.6f}")
     thread_id = row.thread_id or str(uuid.uuid5(place, "thread"))
     return ScheduledRun(row.schedule_id, occurrence, place.hex, thread_id, now)
 
