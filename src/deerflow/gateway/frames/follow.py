@@ -40,6 +40,7 @@ class Asked:
         wanted: its modes.
         after: Last-Event-ID; None, "" or "-1" for everything from the beginning.
         first: a seq before the run's first event, when the caller knows one; None to look it up.
+        ends: whether `end` is sent; the stream of a thread goes on with its next run.
     """
 
     thread: ThreadRow
@@ -47,6 +48,7 @@ class Asked:
     wanted: Wanted
     after: str | None = None
     first: int | None = None
+    ends: bool = True
 
 
 class Frames:
@@ -267,7 +269,7 @@ class _Reader:
         if final and error:
             told = {"error": error["code"], "name": error["code"], "message": error["message"]}
             parts.append((Rank.ERROR, "error", body({**told, "cure": error.get("cure", "")})))
-        if final:
+        if final and self._asked.ends:
             parts.append((Rank.END, "end", b"null"))
         skip = self._after.rank if event.seq == self._after.seq + 1 else -1
         self._group(event, parts, skip)
@@ -344,7 +346,8 @@ class _Reader:
             return
         thread = await self._storage.threads.by_key(self._key)
         if run is None or thread is None or self._cursor >= thread.last_seq:
-            self._frame("end", None, str(Position(self._cursor)))
+            if self._asked.ends:
+                self._frame("end", None, str(Position(self._cursor)))
             self._over = True
 
 

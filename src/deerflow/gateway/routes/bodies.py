@@ -70,7 +70,7 @@ class RunBody(Body):
             command={k: v for k, v in (self.command or {}).items() if v is not None} or None,
             config=self.config or {},
             context=self.context or {},
-            checkpoint_id=self.checkpoint_id,
+            checkpoint_id=self.checkpoint_id or checkpoint_id(self.config),
             checkpoint=self.checkpoint,
         )
 
