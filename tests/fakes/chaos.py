@@ -68,10 +68,18 @@ class Chaos:
         self.kills.append(time.time())
         self.workers[place] = await asyncio.to_thread(self.zygote.start, self.site)
 
-    async def kill_every(self, seconds: float) -> None:
-        """Until cancelled."""
-        while True:
-            await asyncio.sleep(seconds)  # the pace of the kills, no synchronisation
+    async def storm(self, waves: int, runs: int, seconds: float) -> None:
+        """Hand in waves of runs, and kill a worker in the middle of each.
+
+        Args:
+            waves: and kills.
+            runs: in each.
+            seconds: between two kills at most; the moment is left to chance.
+        """
+        for wave in range(waves):
+            for number in range(wave * runs, (wave + 1) * runs):
+                await self.submit(number)
+            await asyncio.sleep(self.dice.uniform(0.1, seconds))  # no synchronisation: the moment
             await self.kill()
 
     async def ended(self, seconds: float) -> list[RunRow]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any, Protocol
 
 import pytest
 
-from fakes.chaos import Chaos, chaos, examine
+from fakes.chaos import chaos, examine
 from fakes.postgres import need_postgres, served_schema
 from fakes.serving import Site, WorkerZygote, worker_zygote
 
@@ -27,21 +26,6 @@ def zygote() -> Iterator[WorkerZygote]:
         yield running
 
 
-async def storm(one: Chaos, runs: int, seconds: float, patience: float) -> list[str]:
-    """Hand the runs in while workers die, and say what is wrong in the end."""
-    killer = asyncio.create_task(one.kill_every(seconds))
-    try:
-        for number in range(runs):
-            await one.submit(number)
-        rows = await one.ended(patience)
-    finally:
-        killer.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await killer
-    assert one.kills, "nobody was killed: the test has shown nothing"
-    return await examine(one, rows)
-
-
 @pytest.mark.parametrize(("backend", "workers"), [("postgres", 3), ("sqlite", 1)])
 async def test_chaos(
     zygote: WorkerZygote, tmp_path: Path, scale: Scale, backend: str, workers: int
@@ -53,5 +37,6 @@ async def test_chaos(
             database = stack.enter_context(served_schema())
         site = Site(str(tmp_path), database, LEASE)
         async with chaos(site, zygote, workers) as one:
-            wrong = await storm(one, scale(60 if workers > 1 else 20, 300), scale(2, 3), scale(120, 900))
+            await one.storm(scale(6, 60), 10 if workers > 1 else 4, scale(1, 3))
+            wrong = await examine(one, await one.ended(scale(120, 900)))
     assert wrong == []
