@@ -12,8 +12,9 @@ from deerflow.storage.postgres.storage import PostgresStorage
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage, SqlStorage
 from fakes.postgres import place, shared_schema
+from fakes.redis import cache
 
-__all__ = ["place", "shared_schema"]
+__all__ = ["cache", "place", "shared_schema"]
 
 
 def opened(kind: str, request: pytest.FixtureRequest) -> InMemoryStorage | SqlStorage:
@@ -22,12 +23,15 @@ def opened(kind: str, request: pytest.FixtureRequest) -> InMemoryStorage | SqlSt
         return InMemoryStorage()
     if kind == "postgres":
         return PostgresStorage(request.getfixturevalue("place"))
+    if kind == "hybrid":
+        cache = request.getfixturevalue("cache")
+        return PostgresStorage(request.getfixturevalue("place"), cache=cache)
     path: Path = request.getfixturevalue("tmp_path") / "test.db"
     prepare(path)
     return SqliteStorage(path)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres"])
+@pytest.mark.parametrize("kind", ["memory", "sqlite", "postgres", "hybrid"])
 async def test_suite_passes_in_full(kind: str, request: pytest.FixtureRequest) -> None:
     @checkpointer_test(name=kind)
     async def saver() -> AsyncIterator[BaseCheckpointSaver[int]]:

@@ -39,6 +39,10 @@ def _addresses(config: AppConfig, report: Report) -> None:
         report.error(
             ("database", "checkpoint_cache", "type"), "redis needs an address in redis_url"
         )
+    if database.checkpoint_cache.type == "redis" and database.backend != "postgres":
+        report.warn(
+            ("database", "checkpoint_cache", "type"), "no effect: redis goes with backend postgres"
+        )
     if bridge is not None and bridge.type == "redis" and not bridge.redis_url:
         report.error(("stream_bridge", "type"), "redis needs an address in redis_url")
 

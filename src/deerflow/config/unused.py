@@ -42,7 +42,6 @@ UNUSED: dict[str, str] = {
     "database.checkpoint_channel_mode": "messages are always stored as deltas",
     "database.checkpoint_delta": "snapshots are thinned by age",
     "database.checkpoint_graph_cache": _LATER,
-    "database.checkpoint_cache": _LATER,
     "checkpointer": "use database",
     "dedupe_storage": _LATER,
     "run_events.backend": "the event log is always durable",

@@ -20,7 +20,7 @@ from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
 from deerflow.storage.checkpoints.openings import Openings
 from deerflow.storage.checkpoints.retention import copy_work, drop_work, keys_of_runs
-from deerflow.storage.checkpoints.rows import Row, Rows
+from deerflow.storage.checkpoints.rows import Row, Rows, Values
 from deerflow.storage.checkpoints.serde import CompactSerde
 from deerflow.storage.checkpoints.storing import Put, put_work, writes_work
 from deerflow.storage.checkpoints.untouched import Untouched
@@ -45,12 +45,19 @@ class DeltaSaver(AsyncOnlySaver):
 
     Args:
         untouched: threads without anything stored.
+        values: where large channel values are read from, the database when None.
     """
 
-    def __init__(self, writer: Writer, readers: Readers, untouched: Untouched) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        readers: Readers,
+        untouched: Untouched,
+        values: Values | None = None,
+    ) -> None:
         serde = CompactSerde()
         super().__init__(serde=serde)
-        self._rows = Rows(serde)
+        self._rows = Rows(serde, values)
         self._writer = writer
         self._readers = readers
         self._untouched = untouched

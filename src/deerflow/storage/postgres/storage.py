@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from deerflow.config.schema import DatabaseConfig
 from deerflow.errors import ConfigError
+from deerflow.storage.checkpoints.hybrid import HybridCheckpointer, ValueCache
 from deerflow.storage.postgres.database import Place, PostgresDatabase
 from deerflow.storage.postgres.listen import PostgresLooking, PostgresNotifier
 from deerflow.storage.postgres.schema import prepare
 from deerflow.storage.sql.notifier import Bridge
 from deerflow.storage.sql.storage import SqlStorage
+
+if TYPE_CHECKING:
+    from langgraph.checkpoint.base import BaseCheckpointSaver
 
 OTHERS = 2
 """Connections besides the readers': the writer's and the listener's."""
@@ -22,10 +28,17 @@ class PostgresStorage(SqlStorage):
         owner: who runs and claims what is started here; this process when empty.
         pool: connections in all.
         bridge: how processes hear of each other's commits; by NOTIFY when None.
+        cache: for large values of checkpoints, none when None.
     """
 
     def __init__(
-        self, place: Place, *, owner: str = "", pool: int = 5, bridge: Bridge | None = None
+        self,
+        place: Place,
+        *,
+        owner: str = "",
+        pool: int = 5,
+        bridge: Bridge | None = None,
+        cache: ValueCache | None = None,
     ) -> None:
         database = PostgresDatabase(place)
         notifier = bridge(database, PostgresLooking()) if bridge else PostgresNotifier(database)
@@ -36,6 +49,19 @@ class PostgresStorage(SqlStorage):
             owner=owner,
             readers=max(1, pool - OTHERS),
         )
+        self._cache = cache
+        if cache is not None:
+            self.saver: BaseCheckpointSaver[int] = HybridCheckpointer(
+                self._writer, self._readers, self._untouched, cache
+            )
+
+    async def close(self) -> None:
+        """See Storage."""
+        try:
+            await super().close()
+        finally:
+            if self._cache is not None:
+                self._cache.close()
 
 
 def place_of(config: DatabaseConfig) -> Place:
@@ -54,7 +80,9 @@ def place_of(config: DatabaseConfig) -> Place:
     )
 
 
-def open_postgres(config: DatabaseConfig, bridge: Bridge | None = None) -> PostgresStorage:
+def open_postgres(
+    config: DatabaseConfig, bridge: Bridge | None = None, cache: ValueCache | None = None
+) -> PostgresStorage:
     """Open the storage, its tables made when that is needed; see PostgresStorage.
 
     Raises:
@@ -63,4 +91,4 @@ def open_postgres(config: DatabaseConfig, bridge: Bridge | None = None) -> Postg
     """
     place = place_of(config)
     prepare(place)
-    return PostgresStorage(place, pool=config.pool_size, bridge=bridge)
+    return PostgresStorage(place, pool=config.pool_size, bridge=bridge, cache=cache)

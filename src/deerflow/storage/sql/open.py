@@ -6,8 +6,9 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from deerflow.config.schema import DatabaseConfig, StreamBridgeConfig
+from deerflow.config.schema import CheckpointCacheConfig, DatabaseConfig, StreamBridgeConfig
 from deerflow.errors import StorageError
+from deerflow.storage.checkpoints.hybrid import ValueCache
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.driver import PAGE_BYTES
@@ -77,7 +78,7 @@ def _open_postgres(config: DatabaseConfig, stream: StreamBridgeConfig | None) ->
             "The driver of PostgreSQL is not installed.",
             cure="Install deerflow with the extra postgres.",
         ) from error
-    return open_postgres(config, _bridge(stream))
+    return open_postgres(config, _bridge(stream), _cache(config.checkpoint_cache))
 
 
 def _bridge(stream: StreamBridgeConfig | None) -> Bridge | None:
@@ -87,10 +88,27 @@ def _bridge(stream: StreamBridgeConfig | None) -> Bridge | None:
     try:
         from deerflow.storage.redis.notify import redis_bridge  # noqa: PLC0415  # only where used
     except ImportError as error:
-        raise StorageError(
-            "The driver of Redis is not installed.", cure="Install deerflow with the extra redis."
-        ) from error
+        raise _no_redis() from error
     return redis_bridge(stream.redis_url or "", stream.max_connections)
+
+
+def _cache(config: CheckpointCacheConfig) -> ValueCache | None:
+    """What `database.checkpoint_cache` names besides this process's own memory."""
+    if config.type != "redis":
+        return None
+    try:
+        from deerflow.storage.redis.values import RedisValues  # noqa: PLC0415  # only where used
+    except ImportError as error:
+        raise _no_redis() from error
+    return RedisValues(
+        config.redis_url or "", ttl_seconds=config.ttl_seconds, max_entries=config.max_entries
+    )
+
+
+def _no_redis() -> StorageError:
+    return StorageError(
+        "The driver of Redis is not installed.", cure="Install deerflow with the extra redis."
+    )
 
 
 def _take_back(path: Path) -> None:

@@ -81,7 +81,7 @@ class SqlStorage:
 
     def _open(self, owner: str) -> None:
         writer, readers, hub = self._writer, self._readers, self._hub
-        untouched = Untouched()
+        self._untouched = untouched = Untouched()
         self.events: EventLog = SqlEvents(writer, readers, hub)
         self.deltas: DeltaLog = SqlDeltas(writer, readers, hub)
         self.journal: Journal = SqlJournal(writer, readers)

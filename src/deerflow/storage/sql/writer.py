@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from deerflow.errors import DeerFlowError, StorageError
@@ -38,6 +38,7 @@ class Writer:
     Attributes:
         dialect: of its database.
         fences: threads whose writes are those of a worker.
+        on_deleted: called in the writer's thread with the keys of threads that were deleted.
     """
 
     def __init__(self, database: Database, hub: Hub, notifier: Notifier) -> None:
@@ -46,6 +47,7 @@ class Writer:
         self._connection = database.connect()
         self._hub = hub
         self._notifier = notifier
+        self.on_deleted: Callable[[Sequence[str]], None] = lambda keys: None
         self._hearing = Hearing(hub, growing_ids=database.growing_ids)
         self._unheard = False
         self._lock = threading.Lock()
@@ -206,6 +208,8 @@ class Writer:
         self._reclaim = self._reclaim or bool(batch.deleted)
         self._hub.publish(batch)
         self._notifier.tell(batch)
+        if batch.deleted:
+            self.on_deleted(batch.deleted)
         self._resolve(outcome)
 
     def _resolve(self, outcome: Sequence[Outcome]) -> None:
