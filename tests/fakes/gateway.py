@@ -217,6 +217,15 @@ class ServeProcess:
     process: Process
     home: Path
 
+    async def says(self, text: str, *, seconds: float = 30) -> str:
+        """All that it has printed, once `text` is in it."""
+        async with asyncio.timeout(seconds):
+            while True:
+                said = (self.home / "serve.log").read_text(encoding="utf-8")
+                if text in said:
+                    return said
+                await asyncio.sleep(0.05)
+
     async def stop(self, number: int = signal.SIGTERM, *, seconds: float = 45) -> int:
         """Send a signal and wait for the end; the exit code."""
         if self.process.returncode is None:

@@ -36,8 +36,8 @@ async def test_serve_says_what_it_opened_and_ends_in_order(tmp_path: Path) -> No
             assert (await client.get("/health")).json()["status"] == "healthy"
             assert (await client.get("/api/v1/auth/me")).status_code == 401
             assert "server" not in (await client.get("/health")).headers
+        said = await served.says("users create")
         code = await served.stop()
-        said = (tmp_path / "serve.log").read_text(encoding="utf-8")
     assert code == 0
     assert f"listens on {served.url}" in said
     assert "model:     scripted" in said
@@ -50,7 +50,7 @@ async def test_serve_says_what_it_opened_and_ends_in_order(tmp_path: Path) -> No
 async def test_the_printed_token_makes_the_first_admin_through_a_proxy(tmp_path: Path) -> None:
     body = {"email": "root@example.org", "password": "correct horse battery staple"}
     async with serve(tmp_path, auth=True) as served:
-        said = (tmp_path / "serve.log").read_text(encoding="utf-8")
+        said = await served.says("?token=")
         token = said.partition("?token=")[2].split()[0]
         async with httpx.AsyncClient(
             base_url=served.url, headers={"X-Forwarded-For": "203.0.113.9"}

@@ -24,6 +24,7 @@ from deerflow.gateway.routes import (
     assistants,
     auth,
     commands,
+    config,
     crons,
     messages,
     oidc,
@@ -43,6 +44,7 @@ MAX_BODY = 16 * 1024 * 1024
 
 ROUTERS: tuple[APIRouter, ...] = (
     auth.router,
+    config.router,
     oidc.router,
     tokens.router,
     crons.router,

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from fastapi import FastAPI
 
     from deerflow.gateway.lifespan import Opening
+    from deerflow.wiring.harness import Harness
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -63,6 +64,11 @@ class Front:
         """Begin to end: nothing new is answered, streams close, runs are drained."""
         if self.opening is not None:
             self.opening.stopping.set()
+
+    def harness(self) -> Harness | None:
+        """Of the application, once it is open."""
+        gateway = self.opening.gateway if self.opening is not None else None
+        return gateway.runtime.harness if gateway is not None else None
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """An ASGI application."""

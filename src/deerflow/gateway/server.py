@@ -21,6 +21,7 @@ from deerflow.errors import StorageError, UsageError
 from deerflow.gateway.config import GatewayConfig
 from deerflow.gateway.ending import on_signals
 from deerflow.gateway.front import Front
+from deerflow.gateway.reload import on_hang_up
 from deerflow.gateway.workers import Workers
 
 if TYPE_CHECKING:
@@ -155,6 +156,7 @@ async def _live(
     server = _Server(settings)
     on_signals(lambda: _stop(server, front))
     workers = Workers(loaded, config)
+    on_hang_up(front.harness, workers.hang_up)
     announcing = asyncio.create_task(_announce(server, front, config, workers))
     try:
         await server.serve([listener])

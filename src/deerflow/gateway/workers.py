@@ -17,6 +17,7 @@ from deerflow.cli.log import log_to_file
 from deerflow.config.load import LoadedConfig
 from deerflow.gateway.config import GatewayConfig
 from deerflow.gateway.ending import on_signals, wind_down
+from deerflow.gateway.reload import on_hang_up
 
 logger = logging.getLogger(__name__)
 
@@ -45,6 +46,12 @@ class Workers:
     async def open(self) -> None:
         """Start them."""
         self._tasks = [asyncio.create_task(self._keep()) for _ in range(self._count)]
+
+    def hang_up(self) -> None:
+        """Let them read the configuration again."""
+        for process in self._processes:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGHUP)
 
     async def close(self) -> None:
         """End them in order; they get as long as this process itself."""
@@ -98,6 +105,7 @@ async def _work(loaded: LoadedConfig, environ: Mapping[str, str], *, until_stdin
     on_signals(stop.set)
     watching = asyncio.create_task(_until_stdin_ends(stop)) if until_stdin_ends else None
     async with open_runtime(loaded, environ, execute=True) as runtime:
+        on_hang_up(lambda: runtime.harness)
         if not until_stdin_ends:
             output.say(f"Worker {runtime.engine.worker_id} waits for runs.")
             output.flush()

@@ -39,9 +39,12 @@ class Lead(Protocol):
         ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class RunParts:
     """What the runner drives.
+
+    `config` and `catalog` are others after the configuration was read again; whoever needs them
+    asks here each time.
 
     Attributes:
         config: the whole configuration (max_turns, uploads).

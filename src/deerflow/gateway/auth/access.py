@@ -16,6 +16,7 @@ from deerflow.gateway.auth.sessions import Sessions
 from deerflow.gateway.config import GatewayConfig
 from deerflow.gateway.deps import Gateway
 from deerflow.storage.protocol import Accounts, AuditRow
+from deerflow.wiring.harness import Harness
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +24,7 @@ class Access:
     """Sign-in of one process.
 
     Attributes:
-        config: `auth` of the configuration.
+        harness: whose configuration counts, also after it was read again.
         process: settings of the process.
         accounts: where they are kept.
         passwords: hashes.
@@ -31,12 +32,17 @@ class Access:
         limits: how often a login may fail.
     """
 
-    config: AuthConfig
+    harness: Harness
     process: GatewayConfig
     accounts: Accounts
     passwords: Passwords
     sessions: Sessions
     limits: LoginLimits
+
+    @property
+    def config(self) -> AuthConfig:
+        """`auth` of the configuration."""
+        return self.harness.loaded.config.auth
 
     @classmethod
     def of(cls, gateway: Gateway) -> Access:
@@ -46,7 +52,7 @@ class Access:
             harness = gateway.runtime.harness
             accounts = harness.storage.accounts
             found = gateway.extra[cls] = cls(
-                harness.loaded.config.auth,
+                harness,
                 gateway.config,
                 accounts,
                 Passwords(),

@@ -42,7 +42,7 @@ class Party(Protocol):
         ...
 
 
-class Parties(dict[str, Party]):
+class Parties(dict[str, tuple[OidcProviderConfig, Party]]):
     """Those that were used so far, with what they have told about themselves."""
 
 
@@ -71,9 +71,9 @@ async def provider_of(
     if config is None or not access.config.oidc.enabled:
         raise NotFoundError(f"There is no sign-in provider {provider}.")
     known: Parties = gateway_of(request).extra.setdefault(Parties, Parties())
-    if provider not in known:
-        known[provider] = _party(config)
-    return known[provider]
+    if provider not in known or known[provider][0] != config:
+        known[provider] = (config, _party(config))
+    return known[provider][1]
 
 
 ProviderOf = Annotated[Party, Depends(provider_of)]
