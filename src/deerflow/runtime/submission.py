@@ -10,11 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal
 
-from deerflow.errors import ConflictError, NotFoundError, UsageError
+from deerflow.errors import ConflictError, UsageError
 from deerflow.guardrails import approvals
 from deerflow.runtime.admission import Admission
 from deerflow.runtime.answering import Answers, nothing_waits, words_of
 from deerflow.runtime.checks import no_thread
+from deerflow.runtime.lookup import MOST, Lookup
 from deerflow.runtime.parts import RunParts
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.stopping import ended, roll_back, stop
@@ -26,7 +27,6 @@ from deerflow.storage.protocol import (
     RunRow,
     Strategy,
     Submitted,
-    ThreadRow,
 )
 
 if TYPE_CHECKING:
@@ -38,8 +38,6 @@ LONGEST_DELAY = 366 * 86_400.0
 """Seconds that a run may be put off."""
 STOP_SECONDS = 2.0
 """Seconds that a deletion waits for the thread's run to end."""
-MOST = 1_000
-"""Runs of a thread that one call looks through."""
 LONGEST_KEY = 255
 """Characters of an idempotency key."""
 
@@ -73,7 +71,7 @@ class SubmitOptions:
 DEFAULT = SubmitOptions()
 
 
-class Submissions:
+class Submissions(Lookup):
     """Runs as clients see them. Everything is asked for by the user's id and the client's ids.
 
     Args:
@@ -85,6 +83,7 @@ class Submissions:
     def __init__(
         self, parts: RunParts, engine: Engine, *, webhooks: Webhooks | None = None
     ) -> None:
+        super().__init__(parts.storage)
         self._parts = parts
         self._engine = engine
         self._admission = Admission(parts)
@@ -156,63 +155,6 @@ class Submissions:
         if submitted.ready:
             await approvals.supersede(storage, time.time(), run.thread_key)
 
-    # --- looking ---
-
-    async def run(self, user_id: str, thread_id: str, run_id: str) -> tuple[ThreadRow, RunRow]:
-        """A run and its thread.
-
-        Raises:
-            NotFoundError: unknown or someone else's, alike.
-        """
-        threads = self._parts.storage.threads
-        thread = await threads.get(user_id, thread_id)
-        run = await threads.run(run_id) if thread is not None else None
-        if thread is None or run is None or run.thread_key != thread.thread_key:
-            raise no_run(run_id)
-        return thread, run
-
-    async def find(self, user_id: str, run_id: str) -> tuple[ThreadRow, RunRow]:
-        """A run of the user by its id alone. Raises like `run`."""
-        threads = self._parts.storage.threads
-        run = await threads.run(run_id)
-        thread = await threads.by_key(run.thread_key) if run is not None else None
-        if run is None or thread is None or thread.user_id != user_id:
-            raise no_run(run_id)
-        return thread, run
-
-    async def runs(
-        self,
-        user_id: str,
-        thread_id: str,
-        *,
-        limit: int = 10,
-        offset: int = 0,
-        status: str | None = None,
-    ) -> list[RunRow]:
-        """Runs of a thread, newest first.
-
-        Raises:
-            NotFoundError: no such thread.
-        """
-        thread = await self._thread(user_id, thread_id)
-        most = MOST if status is not None else offset + limit
-        rows = await self._parts.storage.threads.runs(thread.thread_key, limit=most)
-        rows = [row for row in rows if status in (None, row.status)]
-        return rows[offset : offset + limit]
-
-    async def wait(self, thread_key: str, run_id: str) -> RunRow:
-        """The row once the run has ended (or waits for a human); any number may wait.
-
-        Raises:
-            NotFoundError: no such run in the thread.
-        """
-        threads = self._parts.storage.threads
-        thread = await threads.by_key(thread_key)
-        run = await threads.run(run_id)
-        if thread is None or run is None or run.thread_key != thread_key:
-            raise no_run(run_id)
-        return await ended(self._parts.storage, thread, run)
-
     # --- ending ---
 
     async def cancel(
@@ -279,7 +221,7 @@ class Submissions:
         """Unfinished runs, newest first: what waits ends before what would release it."""
         storage = self._parts.storage
         if thread_id is not None:
-            thread = await self._thread(user_id, thread_id)
+            thread = await self.thread(user_id, thread_id)
             rows = await storage.threads.runs(thread.thread_key, limit=MOST)
             return [row for row in rows if row.ended_at is None]
         found: list[RunRow] = []
@@ -309,7 +251,7 @@ class Submissions:
             NotFoundError: unknown or someone else's, alike.
         """
         storage = self._parts.storage
-        thread = await self._thread(user_id, thread_id)
+        thread = await self.thread(user_id, thread_id)
         stopped = await self.cancel_all(user_id, thread_id=thread_id)
         ends = [ended(storage, thread, run, seconds=STOP_SECONDS) for run in stopped]
         await asyncio.gather(*ends, return_exceptions=True)  # TimeoutError: it is refused then
@@ -348,7 +290,7 @@ class Submissions:
             NotFoundError: no such thread.
             ConflictError: nothing waits, or the thread is busy.
         """
-        thread = await self._thread(request.user_id, request.thread_id or "")
+        thread = await self.thread(request.user_id, request.thread_id or "")
         going = await self.answers.answer(thread, answer)
         if going is not None:
             return Submitted(going, created=False, ready=going.status == "pending")
@@ -362,14 +304,3 @@ class Submissions:
             raise nothing_waits()
         text = words_of(answer)
         return await self.submit(replace(request, task=text, message=None, earlier=()), options)
-
-    async def _thread(self, user_id: str, thread_id: str) -> ThreadRow:
-        found = await self._parts.storage.threads.get(user_id, thread_id)
-        if found is None:
-            raise no_thread(thread_id)
-        return found
-
-
-def no_run(run_id: str) -> NotFoundError:
-    """The one way to say that a run does not exist or is someone else's."""
-    return NotFoundError(f"There is no run {run_id[:80]!r} here.")

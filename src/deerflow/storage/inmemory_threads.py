@@ -89,6 +89,7 @@ class MemoryThreads:
         tables.events[key] = [
             replace(event, thread_id=target.thread_id) for event in log if event.seq <= last
         ]
+        tables.last_seq[key] = last
         await self._saver.acopy_thread(source_key, key)
         if checkpoint_id is not None:
             self._saver.cut(key, checkpoint_id)
