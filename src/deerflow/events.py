@@ -16,7 +16,7 @@ EventType = Literal[
     "message",  # {message}: a finished human, ai or tool message, see `agent.record.shown`
     "model_started",  # {turn, message_id}: the model is asked; its message will have this id
     "model_completed",  # {turn, model, message_id, usage, finish_reason, replayed}: answered
-    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id?}: failed
+    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id?, text?}: failed; text is what was seen of a reply that was cut off
     "usage",  # {caller, model, usage}: a call beside the turns was paid (a summary, a title)
     "tool_started",  # {tool_call_id, name, args}: a call begins, or is refused in its place
     "tool_completed",  # {tool_call_id, name, status}: status is success or error

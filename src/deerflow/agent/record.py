@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+if TYPE_CHECKING:
+    from deerflow.storage.protocol import Storage
+
+THINKING = "~thinking"
+"""Ends the message id of deltas that are hidden reasoning."""
 
 _SHOWN = (
     "uploads",
@@ -77,3 +83,17 @@ def _content(message: AnyMessage) -> Any:
 def visible_text(message: AnyMessage) -> str:
     """The text that a user sees of a message, stripped."""
     return str(message.text).strip()
+
+
+def drop_deltas(storage: Storage, run_id: str, message_id: str, *, thought: bool = True) -> None:
+    """Drop the pieces of a message: it is finished, or void.
+
+    Args:
+        storage: that has them.
+        run_id: the run that wrote it.
+        message_id: of it.
+        thought: whether it may have pieces of reasoning.
+    """
+    storage.deltas.finish(run_id, message_id)
+    if thought:
+        storage.deltas.finish(run_id, message_id + THINKING)

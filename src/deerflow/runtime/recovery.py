@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.types import StateSnapshot
 
 from deerflow.agent.context import INPUT, RunContext
-from deerflow.agent.record import shown
+from deerflow.agent.record import drop_deltas, shown
 from deerflow.events import TASK_EVENTS, Event
 from deerflow.guardrails.approvals import MOST, supersede
 from deerflow.middlewares.guardrail import SupersededCalls
@@ -32,8 +32,9 @@ async def note_logged(context: RunContext) -> None:
                 _note(event, context, begun)
         after = events[-1].seq
     for message_id in begun - context.logged.keys():
-        if await context.storage.deltas.read(context.run_id, message_id):
-            void(context, message_id)
+        pieces = await context.storage.deltas.read(context.run_id, message_id)
+        if pieces:
+            void(context, message_id, "".join(piece.text for piece in pieces))
 
 
 def _note(event: Event, context: RunContext, begun: set[str]) -> None:
@@ -56,21 +57,19 @@ def _note(event: Event, context: RunContext, begun: set[str]) -> None:
         context.completed.add(f"{payload['approval_id']}.decided")
 
 
-def void(context: RunContext, message_id: str) -> None:
-    """Tell readers that what they saw of a reply counts no more."""
-    context.emit(
-        "model_retry",
-        {
-            "model": context.model_name,
-            "attempt": 1,
-            "code": DIED["code"],
-            "message": "The reply was cut off when its run stopped.",
-            "wait_seconds": 0.0,
-            "next_model": context.model_name,
-            "message_id": message_id,
-        },
-    )
-    context.storage.deltas.finish(context.run_id, message_id)
+def void(context: RunContext, message_id: str, text: str = "") -> None:
+    """Tell readers that a reply was cut off, and keep what they have seen of it in the log."""
+    payload: dict[str, Any] = {
+        "model": context.model_name,
+        "attempt": 1,
+        "code": DIED["code"],
+        "message": "The reply was cut off when its run stopped.",
+        "wait_seconds": 0.0,
+        "next_model": context.model_name,
+        "message_id": message_id,
+    }
+    context.emit("model_retry", {**payload, "text": text} if text else payload)
+    drop_deltas(context.storage, context.run_id, message_id)
 
 
 async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMessage]:

@@ -6,6 +6,7 @@ import asyncio
 import shutil
 from collections.abc import AsyncIterator
 
+from deerflow.agent.record import THINKING
 from deerflow.errors import ConflictError, UsageError
 from deerflow.events import Event
 from deerflow.runtime.admission import Admission
@@ -59,9 +60,9 @@ class RunHandle:
                 yield event
 
     async def deltas(self) -> AsyncIterator[Delta]:
-        """Pieces of messages as they are committed; endless, to be cancelled by the reader."""
+        """Pieces of answers as they are committed; endless, to be cancelled by the reader."""
         async for delta in self._storage.deltas.follow(self._key):
-            if delta.run_id == self.run_id:
+            if delta.run_id == self.run_id and not delta.message_id.endswith(THINKING):
                 yield delta
 
     async def result(self) -> RunResult:

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from deerflow.agent.context import INPUT
+from deerflow.agent.record import THINKING
 from deerflow.events import Event
 from deerflow.gateway.frames.encode import HEARTBEAT, FrameCache, Position, body, frame, position
 from deerflow.gateway.frames.inbox import Inbox
 from deerflow.gateway.frames.modes import Wanted
-from deerflow.gateway.frames.parts import THINKING, Part, Parts, Rank
+from deerflow.gateway.frames.parts import Part, Parts, Rank
 from deerflow.gateway.frames.values import States
 from deerflow.runtime.history import Histories
 from deerflow.storage.protocol import Delta, RunRow, Storage, ThreadRow

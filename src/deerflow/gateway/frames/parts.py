@@ -10,15 +10,13 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from deerflow.agent.record import THINKING
 from deerflow.events import Event
 from deerflow.gateway.frames.custom import Children, custom
 from deerflow.gateway.frames.encode import body
 from deerflow.gateway.frames.modes import Wanted
 from deerflow.gateway.frames.native import native
 from deerflow.gateway.wire import message_dict
-
-THINKING = "~thinking"
-"""Ends the message id of pieces that are hidden reasoning."""
 
 GROWTH = 1.5
 """A frame of the mode `messages` repeats the text so far, so it waits until that has grown by half
