@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from deerflow.events import Event
 from deerflow.runtime.request import RunRequest
@@ -52,7 +53,8 @@ class Chaos:
     async def submit(self, number: int) -> None:
         """Hand in a run and read along from another connection, which breaks off now and then."""
         user = USERS[number % len(USERS)]
-        request = RunRequest(task=f"Run {number}", thread_id=f"t{number}", user_id=user)
+        thread = f"{Path(self.site.home).name}-{number}"  # tests may share a database
+        request = RunRequest(task=f"Run {number}", thread_id=thread, user_id=user)
         run = (await self.runtime.submissions.submit(request)).run
         self.runs.append(run)
         reader = _read_along(self.storage, run, random.Random(number))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -9,8 +10,9 @@ from typing import Any, Protocol
 
 import pytest
 
-from fakes.chaos import chaos, examine
+from fakes.chaos import chaos, examine, until
 from fakes.postgres import need_postgres, served_schema
+from fakes.servers import private_server
 from fakes.serving import Site, WorkerZygote, worker_zygote
 
 LEASE = {"lease_seconds": 3}
@@ -39,4 +41,26 @@ async def test_chaos(
         async with chaos(site, zygote, workers) as one:
             await one.storm(scale(6, 60), 10 if workers > 1 else 4, scale(1, 3))
             wrong = await examine(one, await one.ended(scale(120, 900)))
+    assert wrong == []
+
+
+async def test_the_database_is_restarted(
+    zygote: WorkerZygote, tmp_path: Path, scale: Scale
+) -> None:
+    """In the middle of everything, once (in the long form five times); workers die as well."""
+    with private_server() as server:
+        database = {"backend": "postgres", "postgres_url": server.url}
+        site = Site(str(tmp_path), database, LEASE)
+        async with chaos(site, zygote, 3) as one:
+            for restart in range(scale(1, 5)):
+                base = 20 * restart
+                for number in range(base, base + 20):
+                    await one.submit(number)
+                await until(lambda reached=base: len(site.read("effects")) > 5 * reached + 20)
+                await asyncio.to_thread(server.stop)
+                await asyncio.sleep(1)  # as long as the server is away, no synchronisation
+                await asyncio.to_thread(server.start)
+                await one.kill()
+                await one.ended(scale(90, 300))
+            wrong = await examine(one, await one.ended(scale(90, 300)))
     assert wrong == []

@@ -46,7 +46,8 @@ MOST = 1_000
 """Rows that one tidying goes through."""
 LOWEST = 1_000
 """DBOS serves low numbers first: a run's priority is taken off this."""
-LAUNCH_SECONDS = 60.0
+IDLE_SECONDS = 4.0
+"""How long a process may stand still inside a transaction on PostgreSQL and keep its locks."""
 
 _ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
@@ -193,6 +194,7 @@ class Ledger:
         quiet = logging.getLogger("dbos")
         if not quiet.handlers:  # else DBOS adds one that writes to the console
             quiet.addHandler(logging.NullHandler())
+            quiet.addFilter(_is_news)
         from dbos import DBOS, DBOSClient  # noqa: PLC0415  # 1.5 s of CPU
 
         engine = self._engine = make_engine(self._place)
@@ -324,6 +326,19 @@ class Ledger:
         return DBOS
 
 
+def _is_news(record: logging.LogRecord) -> bool:
+    """Whether a line of DBOS tells something: bodies never fail, so it speaks of ended ones."""
+    return not any(words in str(record.msg) for words in _EXPECTED)
+
+
+_EXPECTED = (
+    "Exception encountered in asynchronous workflow",
+    "outcome was not recorded",
+    "Asyncio task cancelled",
+)
+"""What is said when a hand-over is ended in its executor's place, and when a process leaves."""
+
+
 def make_engine(place: Place) -> sa.Engine:
     """The engine that DBOS works on.
 
@@ -336,8 +351,14 @@ def make_engine(place: Place) -> sa.Engine:
     file = place.sqlite
     if file is None:
         url = sa.make_url(place.database).set(drivername="postgresql+psycopg")
+        idle = f"-c idle_in_transaction_session_timeout={IDLE_SECONDS * 1000:.0f}"
         return sa.create_engine(
-            url, pool_size=place.pool, max_overflow=0, pool_timeout=30, pool_pre_ping=True
+            url,
+            pool_size=place.pool,
+            max_overflow=0,
+            pool_timeout=30,
+            pool_pre_ping=True,
+            connect_args={"options": idle, "application_name": "deerflow"},
         )
     from deerflow.storage.sql.driver import BUSY_SECONDS, DRIVER  # noqa: PLC0415
 

@@ -16,6 +16,9 @@ from deerflow.storage.sql.driver import Connection, DatabaseError, ServerError
 
 CONNECT_SECONDS = 10
 """How long making a connection may take."""
+IDLE_SECONDS = 4.0
+"""How long a process may stand still inside a transaction; then its locks are taken away. Below a
+worker's lease, so that one that sleeps cannot keep the others from their heartbeats."""
 DEADLOCKS = 10
 """How often a group of writes is run again that the server broke off for others'."""
 FIRST_PAUSE, LONGEST_PAUSE = 0.05, 1.0
@@ -71,7 +74,10 @@ class PostgresDatabase:
             read_only: and made again by itself when it is lost or old.
         """
         place = self._place
-        settings = {"statement_timeout": f"{place.timeout * 1000:.0f}"}
+        settings = {
+            "statement_timeout": f"{place.timeout * 1000:.0f}",
+            "idle_in_transaction_session_timeout": f"{IDLE_SECONDS * 1000:.0f}",
+        }
         if read_only:
             settings["default_transaction_read_only"] = "on"
         if place.schema:
