@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
@@ -202,3 +203,11 @@ async def test_the_secret_stays(tmp_path: Path) -> None:
     async with service([], tmp_path, database={"backend": "sqlite"}) as here:
         assert await here.runtime.submissions.webhooks.secret() == first
     assert first.startswith("whsec_")
+
+
+async def test_a_configured_secret_signs(tmp_path: Path) -> None:
+    async with service([], tmp_path, runtime={"webhook_secret": "plain words"}) as here:
+        assert await here.runtime.submissions.webhooks.secret() == "plain words"
+    assert signature("plain words", "id", "1", b"{}") == signature(
+        "whsec_" + base64.b64encode(b"plain words").decode(), "id", "1", b"{}"
+    )

@@ -26,6 +26,10 @@ class RuntimeConfig(Section):
         default=10, description="Silence after which a worker counts as dead."
     )
     retention_days: Positive | None = Field(default=None, description="Days that threads are kept.")
+    webhook_secret: str | None = Field(
+        default=None,
+        description="Signs webhooks, best as $VARIABLE; null = one is made, in the database.",
+    )
     webhook_hosts: tuple[str, ...] = Field(
         default=(),
         description="Inner hosts, addresses or networks that webhooks may call; others are public.",

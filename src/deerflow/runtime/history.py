@@ -17,17 +17,13 @@ from deerflow.agent.state import ThreadState
 from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.runtime.goals import SessionGoal
 from deerflow.runtime.parts import Graph, RunParts
-from deerflow.runtime.wire_messages import messages_of, said
+from deerflow.runtime.updates import NODES, read_update
 from deerflow.storage.protocol import ThreadRow
 
 PUBLIC = ("title", "messages", "artifacts", "todos", "goal", "uploaded_files")
 """Channels that clients read; the others are the agent's own."""
-WRITABLE = ("title", "messages", "artifacts", "todos")
 MOST = 1_000
 """States of a thread that one call gives at most."""
-TITLE = 200
-"""Characters of a title."""
-NODES = ("model", "tools")
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +132,7 @@ class Histories:
         """
         given = dict(values or {})
         await self._free(thread)
-        update = _checked(given, as_node)
+        update = read_update(given, as_node)
         title = update.pop("title", None)
         if update or checkpoint_id or as_node:
             await self._write(thread, update, as_node, checkpoint_id)
@@ -354,52 +350,3 @@ def _task(task: Any) -> dict[str, Any]:
         "state": None,
         "result": None,
     }
-
-
-def _checked(given: dict[str, Any], as_node: str | None) -> dict[str, Any]:
-    """The update as the state takes it. Raises UsageError."""
-    if as_node is not None and as_node not in NODES:
-        raise UsageError(f"There is no node {as_node[:80]!r}.", cure=f"One of {', '.join(NODES)}.")
-    unknown = sorted(set(given) - set(WRITABLE))
-    if unknown:
-        raise UsageError(
-            f"{', '.join(unknown)[:200]} cannot be written.",
-            cure=f"Write any of {', '.join(WRITABLE)}.",
-        )
-    update: dict[str, Any] = {}
-    if given.get("title") is not None:
-        update["title"] = _title(given["title"])
-    if given.get("messages") is not None:
-        update["messages"] = [said(message) for message in messages_of(given["messages"])]
-    if given.get("artifacts") is not None:
-        update["artifacts"] = _paths(given["artifacts"])
-    if given.get("todos") is not None:
-        update["todos"] = _todos(given["todos"])
-    return update
-
-
-def _title(value: Any) -> str:
-    title = " ".join(value.split()) if isinstance(value, str) else ""
-    if not title or len(title) > TITLE:
-        raise UsageError(f"A title is text of 1 to {TITLE} characters.")
-    return title
-
-
-def _paths(value: Any) -> list[str]:
-    paths = cast("list[Any]", value) if isinstance(value, list) else [None]
-    if not all(isinstance(path, str) and path.startswith("/mnt/user-data/") for path in paths):
-        raise UsageError("Artifacts are a list of paths below /mnt/user-data.")
-    return [str(path) for path in paths]
-
-
-def _todos(value: Any) -> list[dict[str, str]]:
-    found: list[dict[str, str]] = []
-    for item in cast("list[Any]", value) if isinstance(value, list) else [None]:
-        todo = cast("dict[str, Any]", item) if isinstance(item, dict) else {}
-        content, status = todo.get("content"), todo.get("status")
-        if not isinstance(content, str) or status not in ("pending", "in_progress", "completed"):
-            raise UsageError(
-                "A todo is {content, status}; status is pending, in_progress or completed."
-            )
-        found.append({"content": content, "status": status})
-    return found

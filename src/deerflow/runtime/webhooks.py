@@ -62,6 +62,7 @@ class Webhooks:
     ) -> None:
         self._storage = storage
         self._outward = Outward(config.webhook_hosts)
+        self._given = config.webhook_secret
         self._clock = clock
 
     def check(self, url: str) -> None:
@@ -114,7 +115,9 @@ class Webhooks:
         return len(due)
 
     async def secret(self) -> str:
-        """The installation's secret, made when it is first needed: `whsec_` and base64."""
+        """The configured secret, or one that is made when it is first needed."""
+        if self._given:
+            return self._given
         documents = self._storage.documents
         found = await documents.preference("", SECRET)
         if not isinstance(found, str):
@@ -202,8 +205,10 @@ def told(run: RunRow, thread_id: str) -> dict[str, Any]:
 
 
 def signature(secret: str, ident: str, stamp: str, body: bytes) -> str:
-    """The header `webhook-signature`."""
-    key = base64.b64decode(secret.removeprefix(PREFIX))
+    """The header `webhook-signature`; the key is what `whsec_` begins, decoded, or the text."""
+    key = secret.encode()
+    if secret.startswith(PREFIX):
+        key = base64.b64decode(secret.removeprefix(PREFIX))
     signed = f"{ident}.{stamp}.".encode() + body
     return "v1," + base64.b64encode(hmac.new(key, signed, hashlib.sha256).digest()).decode()
 
