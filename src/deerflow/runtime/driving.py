@@ -63,24 +63,24 @@ class Driver:
         finally:
             await _unbroken(self._parts.provider.release(context.thread_key))
 
-    async def _end(self, job: Job) -> _End:
+    async def _end(self, job: Job) -> End:
         try:
             return await self._drive(job)
         except asyncio.CancelledError:
             if job.left:
                 raise
-            return _End("cancelled")
+            return End("cancelled")
         except GraphDrained:
             raise
         except DeerFlowError as error:
             if job.shared and is_fault(error):
                 raise
-            return _End("error", error=error)
+            return End("error", error=error)
         except Exception:
             logger.exception("run %s failed", job.context.run_id)
-            return _End("error", error=DeerFlowError("The run failed by an internal error."))
+            return End("error", error=DeerFlowError("The run failed by an internal error."))
 
-    async def _drive(self, job: Job) -> _End:
+    async def _drive(self, job: Job) -> End:
         context = job.context
         if job.uploads:
             await asyncio.to_thread(copy_uploads, job.uploads, context.folders.uploads)
@@ -112,7 +112,7 @@ class Driver:
         said = answer_of(messages)
         goal = values.get("goal")
         whole = tuple(values.get("messages", ())[-1 - len(messages) :])
-        return _End(status, outcome, said, presented, whole, goal=goal)
+        return End(status, outcome, said, presented, whole, goal=goal)
 
     async def _pursued(self, job: Job, graph: Graph, config: Any) -> tuple[dict[str, Any], bool]:
         """Run the graph, and on as long as the session's goal asks for it."""
@@ -169,7 +169,7 @@ class Driver:
             if message.id not in context.logged:
                 context.emit("message", {"message": shown(message)})
 
-    async def _close(self, job: Job, end: _End) -> RunResult:
+    async def _close(self, job: Job, end: End) -> RunResult:
         """Write the end of the run, event and row together, and read back what was delivered."""
         context, error = job.context, end.error
         artifacts: tuple[Artifact, ...] = ()
@@ -214,7 +214,7 @@ class Driver:
 
 
 @dataclass(frozen=True, slots=True)
-class _End:
+class End:
     """What `_drive` came to: status, outcome, answer, presented files, messages, error, goal."""
 
     status: RunStatus

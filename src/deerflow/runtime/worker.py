@@ -60,16 +60,22 @@ class Worker:
         parts: what runs are driven with.
         worker_id: owner of the runs; its row in `Workers` is the supervisor's to keep.
         roll_back: called for a stopped run that is to leave nothing behind.
+        driver: brings runs to their end; None = in this process.
     """
 
     def __init__(
-        self, parts: RunParts, worker_id: str, *, roll_back: RollBack | None = None
+        self,
+        parts: RunParts,
+        worker_id: str,
+        *,
+        roll_back: RollBack | None = None,
+        driver: Driver | None = None,
     ) -> None:
         self.worker_id = worker_id
         self._parts = parts
         self._storage = parts.storage
         self._admission = Admission(parts)
-        self._driver = Driver(parts)
+        self._driver = driver or Driver(parts)
         self._roll_back = roll_back
         self._running: dict[str, _Running] = {}
         self._fenced: Counter[str] = Counter()
@@ -195,9 +201,8 @@ class Worker:
 
     async def look(self) -> None:
         """Carry out the stops that other processes asked for."""
-        for run_id in self.running:
-            row = await self._storage.threads.run(run_id)
-            if row is None or row.cancel:
+        if self._running:
+            for run_id in await self._storage.queue.to_stop(self.worker_id):
                 self.stop(run_id)
 
     async def drain(self, seconds: float) -> None:
