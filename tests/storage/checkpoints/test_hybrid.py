@@ -9,10 +9,9 @@ from langgraph.checkpoint.base import empty_checkpoint
 from deerflow.storage.checkpoints.hybrid import CACHED_ABOVE
 from deerflow.storage.postgres.database import Place
 from deerflow.storage.postgres.storage import PostgresStorage
-from fakes.postgres import place, shared_schema
 from fakes.redis import CountedValues, cache, need_redis
 
-__all__ = ["cache", "place", "shared_schema"]
+__all__ = ["cache"]
 
 
 class Bench:

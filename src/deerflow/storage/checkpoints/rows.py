@@ -131,13 +131,29 @@ class Rows:
             else:
                 large[channel] = data
                 holders[channel] = checkpoint["id"]
-        own = checkpoint["id"]
-        places = {k: None if at == own else pack_id(at) for k, at in holders.items()}
         left_out = {*_KNOWN, "id", "channel_values"}
         rest = {key: value for key, value in fields.items() if key not in left_out and value}
         known = {key: value for key, value in metadata.items() if key != "run_id"}
         body = [*(fields.get(key) for key in _KNOWN), rest]
-        return Packed(self._serde.pack([body, inline, places, known]), large, holders)
+        data = self._packed(checkpoint["id"], body, inline, holders, known)
+        return Packed(data, large, holders)
+
+    def repack(self, row: Row) -> bytes:
+        """Stored form of a row that was changed."""
+        return pack_row(
+            self._packed(row.checkpoint_id, row.body, row.inline, row.holders, row.metadata)
+        )
+
+    def _packed(
+        self,
+        own: str,
+        body: list[Any],
+        inline: Mapping[str, bytes],
+        holders: Mapping[str, str],
+        metadata: Mapping[str, Any],
+    ) -> bytes:
+        places = {k: None if at == own else pack_id(at) for k, at in holders.items()}
+        return self._serde.pack([body, inline, places, metadata])
 
     def pack_large(self, value: bytes | DeltaSnapshot) -> bytes:
         """Stored form of a large value."""

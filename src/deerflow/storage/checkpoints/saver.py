@@ -19,6 +19,7 @@ from deerflow.storage.checkpoints.address import Address, run_of
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
 from deerflow.storage.checkpoints.openings import Openings
+from deerflow.storage.checkpoints.pruning import prune_work
 from deerflow.storage.checkpoints.retention import copy_work, drop_work, keys_of_runs
 from deerflow.storage.checkpoints.rows import Row, Rows, Values
 from deerflow.storage.checkpoints.serde import CompactSerde
@@ -279,12 +280,14 @@ class DeltaSaver(AsyncOnlySaver):
         self._chains.drop(target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest checkpoints and what their deltas need, or with "delete" nothing."""
+        """Keep the newest checkpoints, made whole, or with "delete" nothing.
+
+        A thread whose run is being executed is left as it is.
+        """
         for thread_id in thread_ids:
             if strategy == "delete":
                 await self.adelete_thread(thread_id)
                 continue
-            work = drop_work(
-                self._rows, thread_id, lambda rows: {row.checkpoint_id for row in rows[:-1]}
-            )
+            work = prune_work(self._rows, self._histories, thread_id)
             await self._writer.submit(work, scope=thread_id)
+            self._chains.drop(thread_id)

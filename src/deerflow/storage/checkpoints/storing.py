@@ -16,7 +16,7 @@ _PUT = (
     " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread, ns, checkpoint_id) DO UPDATE"
     " SET parent = excluded.parent, run_id = excluded.run_id, data = excluded.data"
 )
-_VALUE = (
+VALUE = (
     "INSERT INTO checkpoint_values (thread, ns, channel, checkpoint_id, thin, data)"
     " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread, ns, channel, checkpoint_id) DO UPDATE"
     " SET thin = excluded.thin, data = excluded.data"
@@ -67,7 +67,7 @@ def put_work(put: Put, rows: Rows) -> Callable[[Batch], None]:
         for channel, value in put.packed.large.items():
             key = (thread, at.ns, channel)
             thin = _thin(connection, key) if channel in put.thin else 0
-            connection.execute(_VALUE, (*key, id, thin, rows.pack_large(value)))
+            connection.execute(VALUE, (*key, id, thin, rows.pack_large(value)))
 
     return work
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 from deerflow.config.schema import DatabaseConfig
@@ -16,6 +17,8 @@ from deerflow.storage.sql.storage import SqlStorage
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
 
+_DRIVER = re.compile(r"^postgres(ql)?(\+\w+)?://")
+"""Addresses may name a driver, as SQLAlchemy's do; libpq knows none."""
 OTHERS = 2
 """Connections besides the readers': the writer's and the listener's."""
 
@@ -75,9 +78,8 @@ def place_of(config: DatabaseConfig) -> Place:
             ["database.backend is postgres, but database.postgres_url is not set."],
             cure="Set database.postgres_url, for example postgresql://user@host:5432/deerflow.",
         )
-    return Place(
-        config.postgres_url, config.postgres_schema, config.command_timeout, config.pool_recycle
-    )
+    url = _DRIVER.sub("postgresql://", config.postgres_url)
+    return Place(url, config.postgres_schema, config.command_timeout, config.pool_recycle)
 
 
 def open_postgres(
