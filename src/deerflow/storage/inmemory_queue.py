@@ -192,6 +192,14 @@ class MemoryRunQueue:
         ]
         return sorted(found, key=lambda pair: -pair[1].created_at)[:limit]
 
+    async def to_stop(self, worker_id: str) -> list[str]:
+        """See RunQueue."""
+        return [
+            run.run_id
+            for run in self._tables.runs.values()
+            if run.owner == worker_id and run.cancel and run.status == "running"
+        ]
+
     async def depth(self) -> dict[str, int]:
         """See RunQueue."""
         found: dict[str, int] = {}

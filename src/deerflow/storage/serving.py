@@ -184,6 +184,10 @@ class RunQueue(Protocol):
         """
         ...
 
+    async def to_stop(self, worker_id: str) -> list[str]:
+        """Ids of the running runs of a worker that somebody asked to stop."""
+        ...
+
     async def put_back(self, run_id: str) -> RunRow | None:
         """Running or ended with interrupted, error or cancelled → pending, to be gone on with.
 

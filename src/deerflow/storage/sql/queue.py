@@ -43,6 +43,7 @@ _OF_USER = (
     f"SELECT {THREAD_COLUMNS}, {RUN_COLUMNS} FROM threads t JOIN thread_keys k ON k.id = t.id"  # noqa: S608
     " JOIN runs r ON r.thread = t.id WHERE t.user_id = ?"
 )
+_TO_STOP = "SELECT run_id FROM runs WHERE status = 'running' AND owner = ? AND cancel <> ''"
 _DEPTH = (
     "SELECT status, count(*) FROM runs WHERE status IN ('pending', 'running')"
     " AND ended_at IS NULL GROUP BY status"
@@ -112,6 +113,13 @@ class SqlRunQueue:
     async def ask_to_stop(self, run_id: str, action: Cancel) -> RunRow | None:
         """See RunQueue."""
         return await self._on_run(run_id, lambda batch, run: ask_to_stop(batch, run, action))
+
+    async def to_stop(self, worker_id: str) -> list[str]:
+        """See RunQueue."""
+        rows = await self._readers.read(
+            lambda c: c.execute(_TO_STOP, (worker_id,)).fetchall(), scope=""
+        )
+        return [run_id for (run_id,) in rows]
 
     async def put_back(self, run_id: str) -> RunRow | None:
         """See RunQueue."""
