@@ -15,7 +15,7 @@ EXPECT := --expect hello.md
 endif
 export TASK
 
-.PHONY: help run setup dev system lint types test soak docs golden bench clean
+.PHONY: help run setup dev system lint types services test soak docs golden bench clean
 
 help: ## List the verbs.
 	@awk -F ':.*## ' '/^[a-z]+:.*## /{printf "  make %-8s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -59,10 +59,13 @@ lint: .venv/.dev ## Check form, floors, spelling and the lock file.
 types: .venv/.dev ## Check types.
 	$(BIN)/pyright
 
-test: dev $(HOME_DIR)/.model ## Run the tests.
+services: ## Start PostgreSQL and Redis on loopback where none answers.
+	@scripts/services.sh
+
+test: dev services $(HOME_DIR)/.model ## Run the tests.
 	$(BIN)/pytest $(PYTEST_ARGS)
 
-soak: dev $(HOME_DIR)/.model ## Run the tests in their long form.
+soak: dev services $(HOME_DIR)/.model ## Run the tests in their long form.
 	$(BIN)/pytest --soak --timeout 3600 $(PYTEST_ARGS)
 
 docs: .venv/.dev ## Write the generated pages of docs/reference.

@@ -11,6 +11,7 @@ from langgraph.checkpoint.memory import InMemorySaver
 
 from deerflow import make_lead_agent
 from deerflow.errors import NotFoundError
+from deerflow.factory import lead_agent
 
 SCRIPT = [
     {
@@ -45,3 +46,12 @@ def test_an_unknown_model_is_named(config_file: Path) -> None:
     asked = {"config_path": str(config_file), "model_name": "t"}
     with pytest.raises(NotFoundError, match="'t'"):
         make_lead_agent({"configurable": asked})
+
+
+async def test_a_server_may_bring_a_context_of_its_own(config_file: Path) -> None:
+    graph = await lead_agent({"configurable": {"config_path": str(config_file)}})
+    graph.checkpointer = InMemorySaver()
+    config = {"configurable": {"thread_id": "t"}}
+    asked = {"messages": [HumanMessage("Write a.md")]}
+    state = await graph.ainvoke(asked, config, context={"thread_id": "t", "mode": "pro"})
+    assert state["messages"][-1].content == "Done."

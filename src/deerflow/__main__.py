@@ -21,7 +21,7 @@ def main() -> NoReturn:
     """
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
-    from deerflow.cli.app import main as run  # noqa: PLC0415  (after the signals are in hand)
+    from deerflow.gateway.commands import main as run  # noqa: PLC0415  (after the signals are in hand)
 
     try:
         run()

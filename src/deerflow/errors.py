@@ -3,7 +3,9 @@
 DeerFlowError
 ├── UsageError            bad input from the caller (exit code 2, HTTP 4xx)
 │   ├── ConfigError       one or more problems in a configuration file
-│   └── NotFoundError     no such thread, run, file, model (also someone else's)
+│   ├── NotFoundError     no such thread, run, file, model (also someone else's)
+│   └── AuthError         nobody is signed in, or the secret is wrong
+│       └── ForbiddenError         signed in, but without the right
 ├── ModelError            a model call failed
 │   ├── ModelAuthError    key missing, wrong or without rights
 │   ├── ModelPaymentError account without credit
@@ -19,7 +21,8 @@ DeerFlowError
 ├── ToolError             a tool refuses or fails; the text tells the model how to go on
 ├── StorageError          the database or the disk failed
 │   ├── ThreadGoneError   the thread was deleted; late writes are refused
-│   └── ConflictError     someone else changed it first
+│   ├── ConflictError     someone else changed it first
+│   └── LeaseLostError    the worker's runs were given to another; late writes are refused
 └── LimitError            a limit of the run was reached (rule, used, limit)
 """
 
@@ -70,6 +73,22 @@ class NotFoundError(UsageError):
     """No such thing, or not yours: the two are told apart by nobody."""
 
     code = "not_found"
+
+
+class AuthError(UsageError):
+    """Nobody is signed in, or the secret is wrong. `reason` is the wire's code of it."""
+
+    code = "not_authenticated"
+
+    def __init__(self, message: str, *, reason: str = "not_authenticated", cure: str = "") -> None:
+        super().__init__(message, cure=cure)
+        self.reason = reason
+
+
+class ForbiddenError(AuthError):
+    """Signed in, but without the right."""
+
+    code = "forbidden"
 
 
 class ModelError(DeerFlowError):
@@ -179,6 +198,12 @@ class ConflictError(StorageError):
     """Someone else changed it first."""
 
     code = "conflict"
+
+
+class LeaseLostError(StorageError):
+    """The worker's runs were given to another; late writes are refused."""
+
+    code = "lease_lost"
 
 
 class LimitError(DeerFlowError):

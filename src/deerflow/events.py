@@ -11,11 +11,12 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 EventType = Literal[
+    "run_queued",  # {input, strategy, not_before}: accepted; waits for a worker
     "run_started",  # {input, resumed, model, plan?, max_turns?, expect?}: begins, or goes on
     "message",  # {message}: a finished human, ai or tool message, see `agent.record.shown`
     "model_started",  # {turn, message_id}: the model is asked; its message will have this id
     "model_completed",  # {turn, model, message_id, usage, finish_reason, replayed}: answered
-    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id?}: failed
+    "model_retry",  # {model, attempt, code, message, wait_seconds, next_model, message_id?, text?}: failed; text is what was seen of a reply that was cut off
     "usage",  # {caller, model, usage}: a call beside the turns was paid (a summary, a title)
     "tool_started",  # {tool_call_id, name, args}: a call begins, or is refused in its place
     "tool_completed",  # {tool_call_id, name, status}: status is success or error
@@ -39,6 +40,9 @@ EventType = Literal[
     "goal",  # {objective, status, continuation_count, max_continuations, reason, run_id}: changed
     "skill",  # {name, by}: activated by the user or the model
     "memory_queued",  # {entry_id}: the exchange waits for extraction
+    "cancel_requested",  # {action}: somebody asked for the run's end: interrupt or rollback
+    "handed_over",  # {reason}: its worker stops or died; another goes on with the run
+    "workspace_changes",  # {summary, files}: what the run changed in workspace and outputs
     "run_ended",  # {status, outcome, usage, error, artifacts, at}: always the last
 ]
 

@@ -35,7 +35,8 @@ def make_lead_agent(config: RunnableConfig) -> Graph:
 
     Args:
         config: `configurable` may hold `config_path` (else the usual look-up), `model_name`,
-            `is_plan_mode`, `max_turns`, `user_id`, `thread_id`.
+            `is_plan_mode`, `max_turns`, `user_id`, `thread_id`, and `thread_key`: the folder of the
+            thread's files when it is not derived from user and thread.
 
     Raises:
         ConfigError: the configuration has problems.
@@ -56,6 +57,11 @@ def make_lead_agent(config: RunnableConfig) -> Graph:
     made = LeadAgents(parts).parts_of(model)
     rows = [*made.rows, _Release(provider)]
     return build_agent(made.for_runner(rows, contexts))
+
+
+async def lead_agent(config: RunnableConfig) -> Graph:
+    """`make_lead_agent` for servers that forbid blocking calls on their loop (langgraph.json)."""
+    return await asyncio.to_thread(make_lead_agent, config)
 
 
 class _Contexts:
@@ -89,13 +95,18 @@ class _Contexts:
 
     def _make(self, thread: str, run: str, asked: dict[str, Any]) -> RunContext:
         user = str(asked.get("user_id") or LOCAL_USER)
-        key = uuid.uuid5(uuid.NAMESPACE_URL, f"{user}/{thread}").hex
+        given = asked.get("thread_key")  # names a folder, so it is nothing but a UUID
+        key = (
+            uuid.UUID(hex=str(given))
+            if given
+            else uuid.uuid5(uuid.NAMESPACE_URL, f"{user}/{thread}")
+        )
         return RunContext(
             user_id=user,
             thread_id=thread,
-            thread_key=key,
+            thread_key=key.hex,
             run_id=run,
-            folders=self._folders(user, key),
+            folders=self._folders(user, key.hex),
             storage=self._storage,
             provider=self._provider,
             model_name=self._model,

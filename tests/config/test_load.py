@@ -97,7 +97,7 @@ def test_byte_order_mark_and_windows_lines(tmp_path: Path) -> None:
         ("sandbox: {network: 5}", "config.yaml:1: sandbox.network: must be 'deny' or 'allow' or"),
         ("sandbox: {network: ['a b']}", "config.yaml:1: sandbox.network: 'a b' is not a domain"),
         ("sandbox: {uid_range: 5-3}", "config.yaml:1: sandbox.uid_range: expected FIRST-LAST"),
-        ("database: {backend: postgres}", "config.yaml:1: database.backend: PostgreSQL is not"),
+        ("database: {backend: postgres}", "config.yaml:1: database.backend: postgres needs"),
         ("guardrails: {enabled: true}", "config.yaml:1: guardrails.provider: is needed"),
         (
             "guardrails: {provider: {use: allowlst}}",

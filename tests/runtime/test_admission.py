@@ -10,7 +10,7 @@ import pytest
 from langchain_core.tools import tool
 
 from deerflow.errors import ConflictError, DeerFlowError, NotFoundError, UsageError
-from deerflow.runtime.admission import MAX_ID, check_request, expected
+from deerflow.runtime.checks import MAX_ID, check_request, expected
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import RunHandle
 from deerflow.storage.protocol import RunRow, ThreadRow, Threads

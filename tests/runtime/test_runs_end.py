@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from deerflow.agent.context import RunContext
-from deerflow.runtime.admission import RunParts
+from deerflow.runtime.parts import RunParts
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import RunHandle, Runs
 from deerflow.wiring.stores import thread_folders

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 
 from deerflow.config.schema import AppConfig, MemoryBackendConfig
@@ -21,6 +22,7 @@ from deerflow.runtime.request import RunRequest
 from deerflow.wiring.memory import make_memory_storage, open_memory
 from fakes.harness import loaded, scripted_harness
 from fakes.memories import adding
+from fakes.postgres import need_postgres, own_schema
 
 
 class OwnStorage(InMemoryStorage):
@@ -82,6 +84,24 @@ async def test_an_address_is_postgres(tmp_path: Path) -> None:
     storage = make_memory_storage(config(storage="sql", storage_path=address), tmp_path)
     assert isinstance(storage, SqlMemoryStorage)
     await storage.close()
+
+
+async def test_a_database_on_postgres_keeps_the_memories_too(tmp_path: Path) -> None:
+    need_postgres()
+    with own_schema() as place:
+        database = {
+            "backend": "postgres", "postgres_url": place.url, "postgres_schema": place.schema
+        }  # fmt: skip
+        made = AppConfig.model_validate(
+            {"database": database, "memory": {"backend_config": {"storage": "sql"}}}
+        )
+        storage = make_memory_storage(made, tmp_path)
+        assert await files(storage, tmp_path) == []
+        with psycopg.connect(place.url) as connection:
+            tables = connection.execute(
+                "SELECT tablename FROM pg_tables WHERE schemaname = %s", (place.schema,)
+            ).fetchall()
+    assert ("memory_facts",) in tables
 
 
 def test_a_class_of_ones_own(tmp_path: Path) -> None:

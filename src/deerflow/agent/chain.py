@@ -30,7 +30,7 @@ from deerflow.agent.context import RunContext
 from deerflow.agent.execute import Executor
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply, ToolNext, ToolResult
 from deerflow.agent.journal import LIMIT, NOT_RUN, REPLAYED
-from deerflow.agent.record import shown
+from deerflow.agent.record import THINKING, drop_deltas, shown
 from deerflow.agent.sound import sound
 from deerflow.agent.state import ThreadState, apply_update
 from deerflow.models.protocol import delta_sink
@@ -224,16 +224,22 @@ async def _call_model(
         return _limit_reply(run)
     message_id = f"ai-{uuid.uuid4().hex}"
     run.emit("model_started", {"turn": call.turn, "message_id": message_id})
-    offset = 0
+    offset = thought = 0
     outer = delta_sink.get()  # row 15 listens for signs of life
 
     def sink(kind: str, text: str) -> None:
-        nonlocal offset
+        nonlocal offset, thought
         if outer is not None:
             outer(kind, text)
-        if kind == "text" and run.parent is None:
+        if run.parent is not None:
+            return
+        if kind == "text":
             run.storage.deltas.append(run.thread_key, Delta(run.run_id, message_id, offset, text))
             offset += len(text)
+        elif kind == "reasoning":
+            piece = Delta(run.run_id, message_id + THINKING, thought, text)
+            run.storage.deltas.append(run.thread_key, piece)
+            thought += len(text)
 
     token = delta_sink.set(sink)
     try:
@@ -248,7 +254,8 @@ async def _call_model(
             )
         )
     except Exception:
-        run.storage.deltas.finish(run.run_id, message_id)  # a retry writes the message anew
+        # a retry writes the message anew
+        drop_deltas(run.storage, run.run_id, message_id, thought=thought > 0)
         raise
     finally:
         delta_sink.reset(token)
@@ -284,7 +291,8 @@ def log_message(run: RunContext, message: AnyMessage) -> None:
     """Queue a finished message as an event; its deltas go with it."""
     run.emit("message", {"message": shown(message)})
     if isinstance(message, AIMessage):
-        run.storage.deltas.finish(run.run_id, message.id or "")
+        thought = "reasoning_content" in message.additional_kwargs
+        drop_deltas(run.storage, run.run_id, message.id or "", thought=thought)
 
 
 def _tell(run: RunContext, message: ToolMessage, name: str) -> None:

@@ -56,6 +56,10 @@ class RunContext:
             messages the log holds failed results alone.
         skills: names that may be used, None for all.
         asked: whether a call of this process waited for a human (kept on the root).
+        thinking: whether models that can think do; None as they do by themselves.
+        effort: reasoning effort for models that take one, "" as they do by themselves.
+        most_children: children that the client wants in all, None as configured.
+        children_at_once: children of a turn that the client wants, None as configured.
     """
 
     user_id: str
@@ -88,6 +92,10 @@ class RunContext:
     batch_day: str = ""
     skills: tuple[str, ...] | None = None
     asked: bool = False
+    thinking: bool | None = None
+    effort: str = ""
+    most_children: int | None = None
+    children_at_once: int | None = None
     _sandbox: Sandbox | None = None
 
     @property

@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from langchain_core.messages import AIMessage, AnyMessage, ToolMessage
+
+if TYPE_CHECKING:
+    from deerflow.storage.protocol import Storage
+
+THINKING = "~thinking"
+"""Ends the message id of deltas that are hidden reasoning."""
 
 _SHOWN = (
     "uploads",
@@ -19,6 +25,12 @@ _SHOWN = (
     "subagent_model_name",
     "subagent_token_usage",
     "deerflow_batch",
+    "deerflow_stopped",
+    "reasoning_content",
+    "files",
+    "hide_from_ui",
+    "human_input_response",
+    "client_id",
 )
 
 
@@ -43,6 +55,9 @@ def shown(message: AnyMessage) -> dict[str, Any]:
     if isinstance(message, ToolMessage):
         record["tool_call_id"] = message.tool_call_id
         record["status"] = message.status
+        asked: Any = message.artifact
+        if isinstance(asked, dict) and "human_input" in asked:
+            record["artifact"] = {"human_input": asked["human_input"]}
     extra = {
         key: message.additional_kwargs[key] for key in _SHOWN if key in message.additional_kwargs
     }
@@ -68,3 +83,17 @@ def _content(message: AnyMessage) -> Any:
 def visible_text(message: AnyMessage) -> str:
     """The text that a user sees of a message, stripped."""
     return str(message.text).strip()
+
+
+def drop_deltas(storage: Storage, run_id: str, message_id: str, *, thought: bool = True) -> None:
+    """Drop the pieces of a message: it is finished, or void.
+
+    Args:
+        storage: that has them.
+        run_id: the run that wrote it.
+        message_id: of it.
+        thought: whether it may have pieces of reasoning.
+    """
+    storage.deltas.finish(run_id, message_id)
+    if thought:
+        storage.deltas.finish(run_id, message_id + THINKING)

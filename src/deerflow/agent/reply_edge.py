@@ -14,7 +14,7 @@ from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, ToolCal
 from langchain_core.messages.ai import add_usage
 
 from deerflow.agent.hooks import Middleware, ModelCall, ModelNext, ModelReply
-from deerflow.agent.record import visible_text
+from deerflow.agent.record import drop_deltas, visible_text
 
 EMPTY = "deerflow_empty"
 """additional_kwargs of a last message without an answer: True; the run's outcome is "empty"."""
@@ -117,7 +117,7 @@ def legal_calls(message: AIMessage, text: str = MALFORMED) -> tuple[AIMessage, l
 def superseded(call: ModelCall, message: AIMessage, code: str, why: str) -> None:
     """Tell readers that what was streamed of this message is void: the model is asked again."""
     run = call.run
-    run.storage.deltas.finish(run.run_id, message.id or "")
+    drop_deltas(run.storage, run.run_id, message.id or "")
     run.emit(
         "model_retry",
         {

@@ -21,7 +21,7 @@ from deerflow.cli.source import read
 from deerflow.cli.transcript import Transcript
 from deerflow.config.load import LoadedConfig
 from deerflow.events import Event
-from deerflow.runtime.admission import no_thread
+from deerflow.runtime.checks import no_thread
 from deerflow.runtime.request import LOCAL_USER
 from deerflow.storage.protocol import Storage, ThreadRow
 from deerflow.wiring.stores import delete_thread, has_stores, open_stores

@@ -9,7 +9,7 @@ from typing import Any
 
 from deerflow.errors import NotFoundError
 from deerflow.events import Event
-from deerflow.runtime.admission import no_thread
+from deerflow.runtime.checks import no_thread
 from deerflow.runtime.intake import check_uploads, copy_uploads
 from deerflow.runtime.outcome import scan_outputs
 from deerflow.runtime.request import Artifact

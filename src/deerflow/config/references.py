@@ -20,13 +20,31 @@ def check(config: AppConfig, report: Report) -> None:
             near = nearest(name, names)
             hint = f"did you mean {near}?" if near else f"configured: {', '.join(names) or 'none'}"
             report.error(path, f"no model is called {name!r}; {hint}")
-    if config.database.backend == "postgres":
-        report.error(("database", "backend"), "PostgreSQL is not supported yet; use sqlite")
+    _addresses(config, report)
     if config.guardrails.enabled and config.guardrails.provider is None:
         report.error(("guardrails", "provider"), "is needed while guardrails are enabled")
     _policy(config, report)
     _children(config, report)
     _unused(config, report)
+
+
+def _addresses(config: AppConfig, report: Report) -> None:
+    """What is kept on a server needs its address."""
+    database, bridge = config.database, config.stream_bridge
+    if database.backend == "postgres" and not database.postgres_url:
+        report.error(
+            ("database", "backend"), "postgres needs the address of a server in postgres_url"
+        )
+    if database.checkpoint_cache.type == "redis" and not database.checkpoint_cache.redis_url:
+        report.error(
+            ("database", "checkpoint_cache", "type"), "redis needs an address in redis_url"
+        )
+    if database.checkpoint_cache.type == "redis" and database.backend != "postgres":
+        report.warn(
+            ("database", "checkpoint_cache", "type"), "no effect: redis goes with backend postgres"
+        )
+    if bridge is not None and bridge.type == "redis" and not bridge.redis_url:
+        report.error(("stream_bridge", "type"), "redis needs an address in redis_url")
 
 
 def _children(config: AppConfig, report: Report) -> None:
@@ -110,6 +128,8 @@ def _unused(config: AppConfig, report: Report) -> None:
         ours: object = config
         theirs: object = default
         for step in path:
-            ours, theirs = getattr(ours, str(step)), getattr(theirs, str(step))
+            if theirs is None and ours is not None:  # a section that is not there by default
+                theirs = type(ours)()
+            ours, theirs = getattr(ours, str(step), None), getattr(theirs, str(step), None)
         if ours != theirs:
             report.warn(path, f"no effect: {reason}")

@@ -12,14 +12,28 @@ from deerflow.config.section import Count, Positive, Seconds, Section
 class RuntimeConfig(Section):
     """`runtime`: who executes runs."""
 
-    mode: Literal["gateway", "worker", "embedded"] = Field(
-        default="gateway", description="gateway = runs in the serving process, worker = in others."
+    mode: Literal["gateway", "standard"] = Field(
+        default="gateway",
+        description="gateway = our own workers execute runs, standard = a LangGraph Server does.",
     )
-    workers: Positive = Field(default=1, description="Worker processes.")
+    workers: Positive = Field(default=1, description="Worker processes of `deerflow serve`.")
+    concurrent_runs: Positive = Field(default=100, description="Runs at once in a worker.")
+    user_runs: Positive = Field(default=50, description="Runs at once of one user.")
+    langgraph_url: str = Field(
+        default="http://127.0.0.1:2024", description="Address of the server in mode standard."
+    )
     lease_seconds: Seconds = Field(
         default=10, description="Silence after which a worker counts as dead."
     )
     retention_days: Positive | None = Field(default=None, description="Days that threads are kept.")
+    webhook_secret: str | None = Field(
+        default=None,
+        description="Signs webhooks, best as $VARIABLE; null = one is made, in the database.",
+    )
+    webhook_hosts: tuple[str, ...] = Field(
+        default=(),
+        description="Inner hosts, addresses or networks that webhooks may call; others are public.",
+    )
 
 
 class CheckpointDeltaConfig(Section):
@@ -122,9 +136,7 @@ class SchedulerConfig(Section):
     """`scheduler`: tasks that run at a time."""
 
     enabled: bool = Field(default=False, description="Run scheduled tasks.")
-    multi_instance: bool = Field(
-        default=False, description="Accepted; instances share the work anyway."
-    )
+    multi_instance: bool = Field(default=False, description="Accepted.")
     poll_interval_seconds: Seconds = Field(default=5, description="Seconds between two looks.")
     lease_seconds: Seconds = Field(default=120, description="Seconds of a claim.")
     max_concurrent_runs: Positive = Field(default=3, description="Scheduled runs at once.")

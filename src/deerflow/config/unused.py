@@ -7,7 +7,6 @@ from __future__ import annotations
 
 _CONTAINER = "containers are not supported; the local sandbox isolates without them"
 _LATER = "not supported yet"
-_POSTGRES = "PostgreSQL is not supported yet"
 
 UNUSED: dict[str, str] = {
     "logging.enhance": _LATER,
@@ -43,21 +42,18 @@ UNUSED: dict[str, str] = {
     "database.checkpoint_channel_mode": "messages are always stored as deltas",
     "database.checkpoint_delta": "snapshots are thinned by age",
     "database.checkpoint_graph_cache": _LATER,
-    "database.checkpoint_cache": _LATER,
-    "database.postgres_url": _POSTGRES,
-    "database.pool_size": _POSTGRES,
-    "database.pool_recycle": _POSTGRES,
-    "database.command_timeout": _POSTGRES,
-    "database.postgres_schema": _POSTGRES,
     "checkpointer": "use database",
     "dedupe_storage": _LATER,
     "run_events.backend": "the event log is always durable",
     "run_events.max_trace_content": _LATER,
     "run_events.track_token_usage": "usage is always in the log",
-    "stream_bridge": "events reach other processes through the database",
+    "stream_bridge.queue_maxsize": "a slow client goes on from the database",
+    "stream_bridge.stream_ttl_seconds": "events are kept in the database",
+    "stream_bridge.recovered_stream_cleanup_delay_seconds": "events are kept in the database",
     "runtime": _LATER,
     "run_ownership": "use runtime.lease_seconds",
-    "scheduler": _LATER,
+    "scheduler.multi_instance": "instances share the work anyway",
+    "scheduler.lease_seconds": "an occurrence is entered by one process without a claim",
     "mcp_tasks": _LATER,
     "channel_connections": _LATER,
     "channels": _LATER,

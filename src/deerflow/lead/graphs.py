@@ -49,13 +49,23 @@ class LeadAgents:
     """Compiled agents of this process."""
 
     def __init__(self, parts: LeadParts) -> None:
-        self._parts = parts
-        self._graphs: dict[Hashable, Graph] = {}
         self._lock = asyncio.Lock()
+        self.renew(parts)
+
+    def renew(self, parts: LeadParts) -> None:
+        """Make agents from other parts from now on; runs under way keep the agents they have.
+
+        Raises:
+            ConfigError: the kinds of child do not fit together; then nothing has changed.
+        """
         config = parts.config
-        self.roster = Roster(config.subagents, parts.subagents)
-        self.executor = SubagentExecutor(config.subagents, self._child, parts.catalog)
-        _check_children(self.roster, parts)
+        roster = Roster(config.subagents, parts.subagents)
+        executor = SubagentExecutor(config.subagents, self._child, parts.catalog)
+        _check_children(roster, parts)
+        self._parts = parts
+        self.roster = roster
+        self.executor = executor
+        self._graphs: dict[Hashable, Graph] = {}
 
     async def __call__(self, run: RunContext) -> Graph:
         """The agent that leads a run. Raises like `graph` and `profile`."""

@@ -41,8 +41,7 @@ class LLMErrorHandlingMiddleware(Middleware):
         names = self._order(first, run)
 
         async def attempt(name: str) -> ModelReply:
-            model = call.model if name == first else self._catalog.get(name)
-            return await next_(call.with_(model=model))
+            return await next_(self._asked(call, name, name == first))
 
         def tell(retry: Retry) -> None:
             run.emit("model_retry", asdict(retry))
@@ -50,6 +49,20 @@ class LLMErrorHandlingMiddleware(Middleware):
                 run.scratch[type(self)] = retry.next_model
 
         return await self._resilience.call(attempt, names, on_retry=tell)
+
+    def _asked(self, call: ModelCall, name: str, own: bool) -> ModelCall:
+        """The call for one model, thinking as the run was asked to where the model can."""
+        if name not in self._catalog.names():
+            return call
+        spec, run = self._catalog.spec(name), call.run
+        thinking = run.thinking if spec.thinking else None
+        model = call.model if own else self._catalog.get(name)
+        if thinking is not None:
+            model = self._catalog.get(name, thinking=thinking)
+        if run.effort and spec.efforts and run.thinking is not False:
+            settings = {**call.settings, "reasoning_effort": run.effort}
+            return call.with_(model=model, settings=settings)
+        return call if model is call.model else call.with_(model=model)
 
     def _name_of(self, model: BaseChatModel, run: RunContext) -> str:
         try:

@@ -17,6 +17,8 @@ from deerflow.config.agents import AT_ONCE
 from deerflow.config.schema import SubagentsConfig
 from deerflow.middlewares.results import messages_of, refusal
 
+MOST = 50
+"""Children of a run that can be configured at most."""
 TASK = "task"
 """The tool whose calls are counted."""
 _PER_TURN = (
@@ -90,8 +92,8 @@ class SubagentLimitMiddleware(Middleware):
         self, state: Mapping[str, Any], turn: AIMessage, call: ToolCall, run: RunContext
     ) -> tuple[str, int, int, str] | None:
         """Rule, number of this call, limit and text of the limit that the call passes."""
-        here = self._before(state, turn, call)
-        limit = at_once(self._config)
+        limit = min(at_once(self._config), run.children_at_once or AT_ONCE[1])
+        here = self._before(state, turn, call, limit)
         if here >= limit:
             return "max_concurrent", here + 1, limit, _PER_TURN.format(used=here + 1, limit=limit)
         calls = {each["id"] for each in turn.tool_calls}
@@ -99,18 +101,18 @@ class SubagentLimitMiddleware(Middleware):
         used = here + sum(
             entry["run_id"] == run.run_id and entry["task_id"] not in calls for entry in entries
         )
-        limit = self._config.max_total_per_run
+        limit = min(self._config.max_total_per_run, run.most_children or MOST)
         if used >= limit:
             return "max_total_per_run", used + 1, limit, _PER_RUN.format(limit=limit)
         return None
 
-    def _before(self, state: Mapping[str, Any], turn: AIMessage, call: ToolCall) -> int:
+    def _before(self, state: Mapping[str, Any], turn: AIMessage, call: ToolCall, limit: int) -> int:
         """Calls of the turn before this one that ask for a child of their own.
 
         Beyond the limit nobody asks whether one repeats another: a turn may have any number.
         """
         refused = turn.additional_kwargs.get(REFUSED, {})
-        limit, count = at_once(self._config), 0
+        count = 0
         for other in turn.tool_calls:
             if other["id"] == call["id"]:
                 break

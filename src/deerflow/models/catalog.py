@@ -182,6 +182,7 @@ def _spec(config: ModelConfig, how: Recipe) -> ModelSpec:
         max_output=config.max_tokens,
         vision=config.supports_vision,
         thinking=config.supports_thinking,
+        efforts=config.supports_reasoning_effort,
         tools=config.supports_tools,
         compact=how.provider == "local" if config.compact is None else config.compact,
         pricing=Pricing(pricing.currency, pricing.input, pricing.output, pricing.cached_input)

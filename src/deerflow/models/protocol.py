@@ -38,6 +38,7 @@ class ModelSpec:
         max_output: tokens, None when unknown.
         vision: takes images.
         thinking: can think.
+        efforts: takes a reasoning effort.
         tools: can call tools.
         compact: wants the compact prompt profile and few tools.
         pricing: or None.
@@ -55,6 +56,7 @@ class ModelSpec:
     compact: bool = False
     pricing: Pricing | None = None
     settings: dict[str, Any] = field(default_factory=dict[str, Any])
+    efforts: bool = False
 
 
 DeltaSink = Callable[[str, str], None]

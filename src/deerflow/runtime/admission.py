@@ -1,110 +1,69 @@
-"""Admission: all is checked before anything is written; a resume goes on where the log ends."""
+"""Admission: all is checked before anything is written; a resume goes on where the log ends.
+
+`admit` and `resume` serve the process that also executes; `prepare` and `accept` are their two
+halves where one process takes the request and another one executes the run.
+"""
 
 from __future__ import annotations
 
 import asyncio
-import posixpath
 import time
 import uuid
-from collections.abc import Awaitable, Callable
-from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
-from typing import Any, Protocol
-
-from langchain_core.messages import HumanMessage
-from langgraph.graph.state import CompiledStateGraph
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from deerflow.agent.context import RunContext
-from deerflow.agent.deliverables import OUTPUTS, requested_files
-from deerflow.config.schema import AppConfig
-from deerflow.errors import NotFoundError, UsageError
-from deerflow.middlewares.requests import compact_hint
+from deerflow.errors import UsageError
 from deerflow.middlewares.side_calls import recount_side_calls
 from deerflow.middlewares.spending import open_account
-from deerflow.models.protocol import Catalog
-from deerflow.runtime.goals import SessionGoal, command_of, goal_of
-from deerflow.runtime.intake import check_uploads
+from deerflow.runtime.checks import (
+    asked_for,
+    check_request,
+    delegates,
+    expected,
+    no_thread,
+)
+from deerflow.runtime.goals import SessionGoal, goal_of
+from deerflow.runtime.inputs import graph_input
 from deerflow.runtime.outcome import scan_outputs
+from deerflow.runtime.parts import Job, RunParts
 from deerflow.runtime.recovery import DIED, note_logged
 from deerflow.runtime.request import RunRequest
-from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.storage.owner import is_alive
-from deerflow.storage.protocol import RunRow, Storage, ThreadRow
-
-Graph = CompiledStateGraph[Any, Any, Any, Any]
-Folders = Callable[[str, str], ThreadFolders]
+from deerflow.storage.protocol import NewRun, RunRow, ThreadRow
 
 MAX_MET = 10_000
 """Threads that are remembered to exist."""
-MAX_ID = 255
-"""Characters of a thread id at most."""
-
-
-class Lead(Protocol):
-    """What admission asks of who leads: see `deerflow.lead.profiles.LeadProfile`."""
-
-    @property
-    def model(self) -> str | None:
-        """Configured name or None."""
-        ...
-
-    @property
-    def skills(self) -> tuple[str, ...] | None:
-        """Names it may use, None for all."""
-        ...
-
-    @property
-    def max_turns(self) -> int | None:
-        """Model turns or None."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
-class RunParts:
-    """What the runner drives.
-
-    Attributes:
-        config: the whole configuration (max_turns, uploads).
-        storage: the stores.
-        provider: the sandbox provider.
-        catalog: the models.
-        agent: compiled graph for a run.
-        folders: host folders for (user_id, thread_key).
-        usage: usage of a run read off its context, for the run row and event.
-        profile: who leads, for (user_id, name of a custom agent or "").
-    """
-
-    config: AppConfig
-    storage: Storage
-    provider: SandboxProvider
-    catalog: Catalog
-    agent: Callable[[RunContext], Awaitable[Graph]]
-    folders: Folders
-    usage: Callable[[RunContext], dict[str, Any]]
-    profile: Callable[[str, str], Awaitable[Lead]]
-
-
-@dataclass(slots=True)
-class Job:
-    """A run between its admission and its end.
+class Prepared:
+    """A run that may be submitted: nothing of it is written yet.
 
     Attributes:
         thread: its thread.
-        context: what the graph is given.
-        input: for the graph; None continues from the checkpoint.
-        first: seq before its first event.
-        uploads: host files still to be copied.
-        before: files in outputs when it began, see `scan_outputs`.
-        after_death: whether the run before it, or its own first attempt, was cut off by a kill.
+        new: whether the thread has to be made with it.
+        run_id: hex of a UUID.
+        input: the request as a JSON object.
+        config: model, plan, max_turns, expect, agent, delegate and goal, as they were settled.
+        task: the request's words, or its goal's.
     """
 
     thread: ThreadRow
-    context: RunContext
-    input: dict[str, Any] | None
-    first: int
-    uploads: tuple[Path, ...] = ()
-    before: dict[str, tuple[int, int]] = field(default_factory=dict[str, tuple[int, int]])
-    after_death: bool = False
+    new: bool
+    run_id: str
+    input: dict[str, Any]
+    config: dict[str, Any]
+    task: str
+
+    def run(self, **options: Any) -> NewRun:
+        """For `RunQueue.submit`; options are further fields of NewRun."""
+        queued = {
+            "input": self.task,
+            "strategy": options.get("strategy", "reject"),
+            "not_before": options.get("not_before"),
+        }
+        return NewRun(self.run_id, self.input, self.config, event=("run_queued", queued), **options)
 
 
 class Admission:
@@ -124,6 +83,86 @@ class Admission:
             StorageError: the database or the uploads folder cannot be written.
         """
         parts = self._parts
+        met = (request.user_id, request.thread_id) in self._met
+        ready, skills = await self._settled(request, look=met)
+        request, thread = replace(request, task=ready.task), ready.thread
+        context = self._context(thread, ready.run_id, request, ready.config)
+        context.skills = skills
+        bare = thread.last_seq == 0  # a thread without a run has nothing to look at
+        outputs = context.folders.outputs
+        before = {} if bare else await asyncio.to_thread(scan_outputs, outputs)
+        buried = False if bare else await self._bury(thread)
+        given: dict[str, Any] = {"input": {"task": ready.task}, "config": ready.config}
+        event, threads = ("run_started", _started(ready.task, ready.config)), parts.storage.threads
+        if not ready.new:
+            await threads.start_run(thread.thread_key, ready.run_id, **given, event=event)
+        elif await threads.open_run(thread, ready.run_id, **given, event=event) is None:
+            self._meet(thread)
+            return await self.admit(request)  # it exists
+        self._meet(thread)
+        return Job(
+            thread,
+            context,
+            graph_input(context, request, goal_of(request.goal)),
+            thread.last_seq,
+            request.uploads,
+            before,
+            buried,
+            fresh=bare,
+        )
+
+    async def prepare(self, request: RunRequest) -> Prepared:
+        """Check everything that can be refused; nothing is written.
+
+        Raises:
+            UsageError: empty task or bad upload.
+            NotFoundError: unknown model.
+        """
+        ready, _ = await self._settled(request)
+        return ready
+
+    async def accept(self, row: RunRow, thread: ThreadRow) -> Job:
+        """The job of a run that a worker has claimed; a run that had begun goes on.
+
+        Raises:
+            NotFoundError: the model is configured no more.
+            StorageError: the database cannot be read or written.
+        """
+        parts = self._parts
+        found = {**row.input, "user_id": thread.user_id, "thread_id": thread.thread_id}
+        request = RunRequest.from_dict(found)
+        parts.catalog.spec(str(row.config.get("model") or parts.catalog.default))
+        context = self._context(thread, row.run_id, request, row.config)
+        context.skills = (await parts.profile(thread.user_id, context.agent_name)).skills
+        if has_begun(row):
+            job = await self._again(thread, row, context, request)
+            job.shared = True
+            return job
+        context.emit("run_started", _started(request.task, row.config))
+        fresh = thread.last_seq <= 1  # its own `run_queued`
+        outputs = context.folders.outputs
+        return Job(
+            thread,
+            context,
+            graph_input(context, request, _goal(row)),
+            thread.last_seq,
+            request.uploads,
+            {} if fresh else await asyncio.to_thread(scan_outputs, outputs),
+            after_death=not fresh,
+            fresh=fresh,
+            checkpoint_id=request.checkpoint_id,
+            shared=True,
+        )
+
+    async def _settled(
+        self, request: RunRequest, *, look: bool = True
+    ) -> tuple[Prepared, tuple[str, ...] | None]:
+        """A request with all that was left open decided, and the skills that its lead may use.
+
+        Unless `look`, its thread is taken for new: most that were never met are, and making it
+        tells.
+        """
+        parts = self._parts
         await check_request(request, parts.config, parts.catalog)
         goal = goal_of(request.goal)
         if goal is not None and not request.task.strip():
@@ -131,51 +170,36 @@ class Admission:
         lead = await parts.profile(request.user_id, request.agent_name)
         model = request.model or lead.model or parts.catalog.default
         parts.catalog.spec(model)
-        thread, new = await self._thread(request)
+        thread, new = await self._thread(request, look)
         folders = parts.folders(request.user_id, thread.thread_key)
-        run_id = uuid.uuid4().hex
-        expect = (*expected(request), *await _asked_for(request, folders))
-        expect = tuple(dict.fromkeys(expect))
-        context = self._context(thread, run_id, folders, request, model, expect)
-        context.skills = lead.skills
-        context.max_turns = request.max_turns or lead.max_turns or context.max_turns
-        settings: dict[str, Any] = {
+        expect = (*expected(request), *await asked_for(request, folders))
+        config: dict[str, Any] = {
             "model": model,
             "plan": request.plan,
-            "max_turns": context.max_turns,
-            "expect": list(expect),
+            "max_turns": request.max_turns or lead.max_turns or parts.config.max_turns,
+            "expect": list(dict.fromkeys(expect)),
+            "agent": request.agent_name,
+            "delegate": delegates(request, parts.config),
         }
-        started = {"input": request.task, "resumed": False, **settings}
-        settings |= {"agent": context.agent_name, "delegate": context.delegate}
         if goal is not None:
-            settings["goal"] = asdict(goal)
-        bare = thread.last_seq == 0  # a thread without a run has nothing to look at
-        before = {} if bare else await asyncio.to_thread(scan_outputs, folders.outputs)
-        buried = False if bare else await self._bury(thread)
-        given: dict[str, Any] = {"input": {"task": request.task}, "config": settings}
-        event, threads = ("run_started", started), parts.storage.threads
-        if not new:
-            await threads.start_run(thread.thread_key, run_id, **given, event=event)
-        elif await threads.open_run(thread, run_id, **given, event=event) is None:
-            self._meet(thread)
-            return await self.admit(request)  # it exists
-        self._meet(thread)
-        first, given = thread.last_seq, _input(context, request.task, goal)
-        return Job(thread, context, given, first, request.uploads, before, buried)
-
-    async def _thread(self, request: RunRequest) -> tuple[ThreadRow, bool]:
-        """The thread of a request; one never met here is taken for new (True): making it tells."""
-        if request.thread_id is not None and (request.user_id, request.thread_id) in self._met:
-            threads = self._parts.storage.threads
-            found = await threads.get(request.user_id, request.thread_id)
-            if found is not None:
-                return found, False
-        return ThreadRow.new(request.user_id, request.thread_id or uuid.uuid4().hex), True
+            config["goal"] = asdict(goal)
+        run_id = uuid.uuid4().hex
+        ready = Prepared(thread, new, run_id, request.to_dict(), config, request.task)
+        return ready, lead.skills
 
     def _meet(self, thread: ThreadRow) -> None:
         if len(self._met) >= MAX_MET:
             self._met.clear()
         self._met[thread.user_id, thread.thread_id] = None
+
+    async def _thread(self, request: RunRequest, look: bool) -> tuple[ThreadRow, bool]:
+        """The thread of a request; one that does not exist yet (True) is made with its run."""
+        if look and request.thread_id is not None:
+            threads = self._parts.storage.threads
+            found = await threads.get(request.user_id, request.thread_id)
+            if found is not None:
+                return found, False
+        return ThreadRow.new(request.user_id, request.thread_id or uuid.uuid4().hex), True
 
     async def _bury(self, thread: ThreadRow) -> bool:
         """Close a run that a dead process left open; whether there was one."""
@@ -222,176 +246,93 @@ class Admission:
         agent = str(row.config.get("agent") or "")
         skills = (await parts.profile(request.user_id, agent)).skills  # it may be gone by now
         await parts.storage.threads.reopen_run(thread.thread_key, row.run_id)
-        folders = parts.folders(request.user_id, thread.thread_key)
-        context = self._context(
-            thread, row.run_id, folders, request, model, tuple(row.config.get("expect", ()))
-        )
-        context.resumed = True
-        context.plan = bool(row.config.get("plan", request.plan))
-        context.agent_name = agent
+        config = {**row.config, "model": model}
+        if request.max_turns is not None:
+            config["max_turns"] = request.max_turns
+        context = self._context(thread, row.run_id, request, config)
         context.skills = skills
-        context.delegate = bool(row.config.get("delegate", context.delegate))
-        if request.max_turns is None:
-            context.max_turns = int(row.config.get("max_turns", context.max_turns))
         taken = False
         try:
-            await note_logged(context)
-            await recount_side_calls(context)
-            job_input = await self._resume_input(thread, row, context)
-            last = await parts.storage.events.append(
-                thread.thread_key,
-                row.run_id,
-                "run_started",
-                {"input": row.input.get("task", ""), "resumed": True, "model": model},
-            )
+            asked = RunRequest.from_dict(row.input)
+            job = await self._again(thread, row, context, asked)
             taken = True
         finally:
             if not taken:  # nobody executes it: the next resume must not meet a living owner
                 await parts.storage.threads.end_run(row.run_id, status="cancelled", outcome=None)
-        return Job(thread, context, job_input, last.seq - 1, after_death=True)
+        return job
 
-    async def _resume_input(
-        self, thread: ThreadRow, row: RunRow, context: RunContext
+    async def _again(
+        self, thread: ThreadRow, row: RunRow, context: RunContext, request: RunRequest
+    ) -> Job:
+        """The job of a run that had begun; `request` is what it was asked for then."""
+        context.resumed = True
+        await note_logged(context)
+        await recount_side_calls(context)
+        job_input = await self._input_again(context, request, row)
+        last = await self._parts.storage.events.append(
+            thread.thread_key,
+            row.run_id,
+            "run_started",
+            {"input": request.task, "resumed": True, "model": context.model_name},
+        )
+        job = Job(thread, context, job_input, last.seq - 1, after_death=True)
+        if job_input is not None:
+            job.uploads, job.checkpoint_id = request.uploads, request.checkpoint_id
+        return job
+
+    async def _input_again(
+        self, context: RunContext, request: RunRequest, row: RunRow
     ) -> dict[str, Any] | None:
         """None when the checkpoint holds the run's input, else the input (killed too early)."""
         graph = await self._parts.agent(context)
-        state = await graph.aget_state({"configurable": {"thread_id": thread.thread_key}})
+        state = await graph.aget_state({"configurable": {"thread_id": context.thread_key}})
         messages = state.values.get("messages", ())
         if any(message.id == context.input_id for message in messages):
             return None
-        goal = row.config.get("goal")
-        return _input(
-            context, str(row.input.get("task", "")), SessionGoal(**goal) if goal else None
-        )
+        return graph_input(context, request, _goal(row))
 
     def _context(
-        self,
-        thread: ThreadRow,
-        run_id: str,
-        folders: ThreadFolders,
-        request: RunRequest,
-        model: str,
-        expect: tuple[str, ...],
+        self, thread: ThreadRow, run_id: str, request: RunRequest, settled: dict[str, Any]
     ) -> RunContext:
+        """What the graph is given; `settled` is the run's `config`, and counts before `request`."""
+        parts, config = self._parts, self._parts.config
         context = RunContext(
             user_id=thread.user_id,
             thread_id=thread.thread_id,
             thread_key=thread.thread_key,
             run_id=run_id,
-            folders=folders,
-            storage=self._parts.storage,
-            provider=self._parts.provider,
-            model_name=model,
-            expect=expect,
+            folders=parts.folders(thread.user_id, thread.thread_key),
+            storage=parts.storage,
+            provider=parts.provider,
+            model_name=str(settled.get("model") or parts.catalog.default),
+            expect=tuple(settled.get("expect", ())),
             title=thread.title,
-            plan=request.plan,
-            max_turns=request.max_turns or self._parts.config.max_turns,
-            agent_name=request.agent_name,
-            delegate=delegates(request, self._parts.config),
+            plan=bool(settled.get("plan", request.plan)),
+            max_turns=int(settled.get("max_turns") or config.max_turns),
+            agent_name=str(settled.get("agent") or ""),
+            delegate=bool(settled.get("delegate", delegates(request, config))),
+            thinking=request.context.get("thinking_enabled"),
+            effort=str(request.context.get("reasoning_effort") or ""),
+            most_children=request.context.get("max_total_subagents"),
+            children_at_once=request.context.get("max_concurrent_subagents"),
         )
-        config = self._parts.config
         open_account(context, config.token_budget, config.subagents.token_budget)
         return context
 
 
-async def check_request(request: RunRequest, config: AppConfig, catalog: Catalog) -> None:
-    """Refuse what can be refused before anything is written or opened.
+def has_begun(row: RunRow) -> bool:
+    """Whether a claimed run had begun before: its second claim, or a terminal started it.
 
-    Raises:
-        UsageError: empty task, bad upload, thread id, goal, deliverable or number, or what a
-            resume cannot take.
-        NotFoundError: unknown model.
+    What a terminal starts never was pending, and its row holds no whole request.
     """
-    name = request.thread_id
-    if name is not None and (not name.strip() or len(name) > MAX_ID or not name.isprintable()):
-        raise UsageError(
-            f"A thread id has 1 to {MAX_ID} printable characters.",
-            cure="Leave it away to start a new thread.",
-        )
-    if request.max_turns is not None and request.max_turns < 1:
-        raise UsageError("A run needs at least one model turn.", cure="Raise max_turns.")
-    if request.resume:
-        _check_resume(request)
-    elif not request.task.strip() and request.goal is None:
-        raise UsageError("The task is empty.", cure='Say what to do: deerflow run "TASK".')
-    goal_of(request.goal)
-    command_of(request.task)
-    expected(request)
-    if not request.resume or request.model:
-        catalog.spec(request.model or catalog.default)
-    if request.uploads:
-        await asyncio.to_thread(check_uploads, request.uploads, config.uploads)
+    return row.attempt > 1 or "user_id" not in row.input
 
 
-def _check_resume(request: RunRequest) -> None:
-    further = request.uploads or request.expect or request.plan or request.goal is not None
-    if request.task.strip() or further:
-        raise UsageError(
-            "A resume continues the last task as it was asked: it takes no task, upload, "
-            "expected file, plan or goal.",
-            cure="Leave them away, or give the thread a new task.",
-        )
-    if request.thread_id is None:
-        raise UsageError(
-            "A resume needs the thread.", cure="`deerflow threads list` shows the threads."
-        )
+def _started(task: str, config: dict[str, Any]) -> dict[str, Any]:
+    names = ("model", "plan", "max_turns", "expect")
+    return {"input": task, "resumed": False, **{name: config.get(name) for name in names}}
 
 
-def delegates(request: RunRequest, config: AppConfig) -> bool:
-    """Whether the lead of this run may hand work to children."""
-    return config.subagents.enabled if request.delegate is None else request.delegate
-
-
-def no_thread(thread_id: str | None) -> NotFoundError:
-    """The one way to say that a thread does not exist or is someone else's."""
-    return NotFoundError(
-        f"There is no thread {thread_id!r} here.",
-        cure="`deerflow threads list` shows the threads of this home.",
-    )
-
-
-def expected(request: RunRequest) -> tuple[str, ...]:
-    """Names below outputs that the caller expects.
-
-    Raises:
-        UsageError: a name that is empty or leaves outputs.
-    """
-    names: list[str] = []
-    for given in request.expect:
-        name = posixpath.normpath(given.removeprefix(OUTPUTS)) if given.strip() else ""
-        outside = name in ("", ".", "..") or name.startswith(("/", "../"))
-        if outside or not name.isprintable():
-            raise UsageError(
-                f"{given!r} is no file below outputs.", cure="Give a name like report.md."
-            )
-        names.append(name)
-    return tuple(names)
-
-
-def _input(context: RunContext, task: str, goal: SessionGoal | None = None) -> dict[str, Any]:
-    given: dict[str, Any] = {"messages": [HumanMessage(content=task, id=context.input_id)]}
-    return given if goal is None else {**given, "goal": goal.begun(context.run_id)}
-
-
-async def _asked_for(request: RunRequest, folders: ThreadFolders) -> tuple[str, ...]:
-    """Files that the task asks for; what the thread has already is a source."""
-    if compact_hint(request.task) is not None or not requested_files(request.task):
-        return ()
-    existing = await asyncio.to_thread(_names_in, folders)
-    existing.update(path.name for path in request.uploads)
-    return requested_files(request.task, existing)
-
-
-def _names_in(folders: ThreadFolders) -> set[str]:
-    """File names in uploads and workspace (two levels), which a task may mention as sources."""
-    names: set[str] = set()
-    for folder in (folders.uploads, folders.workspace):
-        if folder.is_dir():
-            names.update(_below(folder))
-    return names
-
-
-def _below(folder: Path) -> set[str]:
-    return {p.name for p in folder.iterdir() if not p.name.startswith(".")} | {
-        p.relative_to(folder).as_posix() for p in folder.glob("*/*")
-    }
+def _goal(row: RunRow) -> SessionGoal | None:
+    goal = row.config.get("goal")
+    return SessionGoal(**goal) if goal else None

@@ -223,7 +223,7 @@ async def answer_command(
     Returns:
         Whether it was one.
     """
-    command = command_of(str(given["messages"][-1].content)) if given is not None else None
+    command = command_of(str(given["messages"][-1].text)) if given is not None else None
     if command is None or given is None:
         return False
     before: GoalState | None = (await graph.aget_state(config)).values.get("goal")

@@ -11,7 +11,7 @@ from langchain_core.messages import AnyMessage, HumanMessage
 from langgraph.types import StateSnapshot
 
 from deerflow.agent.context import INPUT, RunContext
-from deerflow.agent.record import shown
+from deerflow.agent.record import drop_deltas, shown
 from deerflow.events import TASK_EVENTS, Event
 from deerflow.guardrails.approvals import MOST, supersede
 from deerflow.middlewares.guardrail import SupersededCalls
@@ -32,8 +32,9 @@ async def note_logged(context: RunContext) -> None:
                 _note(event, context, begun)
         after = events[-1].seq
     for message_id in begun - context.logged.keys():
-        if await context.storage.deltas.read(context.run_id, message_id):
-            void(context, message_id)
+        pieces = await context.storage.deltas.read(context.run_id, message_id)
+        if pieces:
+            void(context, message_id, "".join(piece.text for piece in pieces))
 
 
 def _note(event: Event, context: RunContext, begun: set[str]) -> None:
@@ -56,21 +57,19 @@ def _note(event: Event, context: RunContext, begun: set[str]) -> None:
         context.completed.add(f"{payload['approval_id']}.decided")
 
 
-def void(context: RunContext, message_id: str) -> None:
-    """Tell readers that what they saw of a reply counts no more."""
-    context.emit(
-        "model_retry",
-        {
-            "model": context.model_name,
-            "attempt": 1,
-            "code": DIED["code"],
-            "message": "The reply was cut off when its run stopped.",
-            "wait_seconds": 0.0,
-            "next_model": context.model_name,
-            "message_id": message_id,
-        },
-    )
-    context.storage.deltas.finish(context.run_id, message_id)
+def void(context: RunContext, message_id: str, text: str = "") -> None:
+    """Tell readers that a reply was cut off, and keep what they have seen of it in the log."""
+    payload: dict[str, Any] = {
+        "model": context.model_name,
+        "attempt": 1,
+        "code": DIED["code"],
+        "message": "The reply was cut off when its run stopped.",
+        "wait_seconds": 0.0,
+        "next_model": context.model_name,
+        "message_id": message_id,
+    }
+    context.emit("model_retry", {**payload, "text": text} if text else payload)
+    drop_deltas(context.storage, context.run_id, message_id)
 
 
 async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMessage]:
@@ -78,7 +77,7 @@ async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMess
     known = {message.id for message in state.values.get("messages", ())}
     lost: list[AnyMessage] = []
     for row in await context.storage.threads.runs(context.thread_key):
-        if row.run_id == context.run_id:
+        if row.run_id == context.run_id or row.status == "pending":
             continue
         if (row.error or {}).get("code") != DIED["code"] or INPUT + row.run_id in known:
             break
@@ -93,7 +92,7 @@ async def lost_inputs(state: StateSnapshot, context: RunContext) -> list[AnyMess
 
 async def close_open_turn(
     graph: Any, config: dict[str, Any], state: StateSnapshot, context: RunContext
-) -> None:
+) -> bool:
     """Answer the calls that an earlier run left open, so that the thread's history is legal.
 
     A new message would make the graph forget the step that was under way, results included. So that
@@ -106,11 +105,14 @@ async def close_open_turn(
         config: of the new run.
         state: of the thread, before the new run's input.
         context: of the new run.
+
+    Returns:
+        Whether a step was brought to its end, in a new checkpoint.
     """
     messages: list[AnyMessage] = state.values.get("messages", [])
     asked = [m.id for m in messages if (m.id or "").startswith(INPUT)]
     if not state.tasks or not asked:  # `next` leaves out the tasks that have written
-        return
+        return False
     earlier = replace(
         context,
         run_id=cast("str", asked[-1]).removeprefix(INPUT),
@@ -130,9 +132,10 @@ async def close_open_turn(
         if message["type"] == "ai" and ident not in known:
             void(earlier, ident)
     if all(task.name == "model" and not task.result for task in state.tasks):
-        return  # a call of the model was cut off: nothing of it is there
+        return False  # a call of the model was cut off: nothing of it is there
     config = {**config, "run_id": uuid.UUID(earlier.run_id)}
     await graph.ainvoke(None, config, context=earlier, durability="sync")
+    return True
 
 
 def _works_for(event: Event, children: set[str]) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from deerflow.events import OutcomeKind, RunStatus
 from deerflow.runtime.goals import SessionGoal
@@ -34,6 +34,11 @@ class RunRequest:
             the task.
         agent_name: custom agent that leads, "" for the built-in one.
         delegate: whether the lead may hand work to children; None = as configured.
+        message: the task's message as a client sent it: {content, additional_kwargs?, id?};
+            content is text or a list of parts. `task` is its text then.
+        earlier: messages that a client sent before it in the same request, same shape.
+        checkpoint_id: run from this checkpoint of the thread instead of its newest.
+        context: what the client asks of this run: mode, thinking_enabled, reasoning_effort, ….
     """
 
     task: str = ""
@@ -48,6 +53,31 @@ class RunRequest:
     goal: str | SessionGoal | None = None
     agent_name: str = ""
     delegate: bool | None = None
+    message: dict[str, Any] | None = None
+    earlier: tuple[dict[str, Any], ...] = ()
+    checkpoint_id: str | None = None
+    context: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def to_dict(self) -> dict[str, Any]:
+        """As a JSON object, for the row of a run that somebody else executes."""
+        found = {item.name: getattr(self, item.name) for item in fields(self)}
+        found["uploads"] = [str(path) for path in self.uploads]
+        if isinstance(self.goal, SessionGoal):
+            found["goal"] = asdict(self.goal)
+        return found
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> RunRequest:
+        """The request that `to_dict` gave; keys of newer versions are left out."""
+        known = {item.name for item in fields(cls)}
+        found = {key: value for key, value in data.items() if key in known}
+        found["uploads"] = tuple(Path(path) for path in found.get("uploads", ()))
+        for name in ("expect", "earlier"):
+            found[name] = tuple(found.get(name, ()))
+        goal = found.get("goal")
+        if isinstance(goal, dict):
+            found["goal"] = SessionGoal(**cast("dict[str, Any]", goal))
+        return cls(**found)
 
 
 @dataclass(frozen=True, slots=True)

@@ -110,7 +110,7 @@ class Premises:
             except OSError as error:
                 raise _unwritable(error) from error
             stale: list[int] = []
-            await asyncio.to_thread(self._leases().sweep, stale.append)
+            await asyncio.to_thread(lambda: self._leases().sweep(stale.append))
             for slot in stale:
                 await self._clear(slot)
             self._opened = True
@@ -150,7 +150,6 @@ class Premises:
         await asyncio.gather(*(end() for end in shells))
         if estate.owner is not None and estate.ground.plan.tree:
             await self.nursery.purge(estate.owner[0])
-        estate.ground.pipes.close()
         await asyncio.to_thread(_raze, estate)
 
     def _sow(self) -> None:
@@ -306,6 +305,7 @@ def _unwritable(error: OSError) -> SandboxError:
 
 
 def _raze(estate: Estate) -> None:
+    estate.ground.pipes.close()
     if estate.ground.group is not None:
         estate.ground.group.remove()
     shutil.rmtree(estate.control, ignore_errors=True)

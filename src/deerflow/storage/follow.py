@@ -69,6 +69,7 @@ class EventFollower(_Follower):
         self._cursor = after
         self._queue: deque[Event] = deque()
         self._behind = True
+        self._known = after
 
     def push(self, events: Iterable[Event]) -> None:
         """Take committed events (in the follower's loop)."""
@@ -101,7 +102,7 @@ class EventFollower(_Follower):
     def _take(self) -> Event | None:
         while self._queue:
             event = self._queue.popleft()
-            if event.seq == self._cursor + 1:
+            if self._cursor < event.seq <= max(self._known, self._cursor + 1):
                 self._cursor = event.seq
                 return event
             if event.seq > self._cursor:  # something is missing in between
@@ -117,6 +118,8 @@ class EventFollower(_Follower):
         finally:
             self._behind = self._behind or not read
         self._queue.extendleft(reversed(rows))
+        if rows:  # a number that is missing before it belongs to a run that was removed
+            self._known = rows[-1].seq
         self._behind = self._behind or len(rows) >= PAGE
 
 
@@ -215,10 +218,13 @@ class Hub:
         with self._lock:
             return _living(self._deltas, thread_key)
 
-    def delta_keys(self) -> list[str]:
-        """Threads whose deltas somebody follows."""
+    def keys(self) -> list[str]:
+        """Threads of which somebody follows anything."""
         with self._lock:
-            return [key for key in list(self._deltas) if _living(self._deltas, key)]
+            followed = dict.fromkeys((*self._events, *self._deltas))
+            return [
+                key for key in followed if _living(self._events, key) or _living(self._deltas, key)
+            ]
 
     @property
     def watched(self) -> bool:
@@ -238,13 +244,6 @@ class Hub:
                 listener.post(listener.push, deltas)
         for key in commit.deleted:
             self.end(key)
-
-    def look(self) -> None:
-        """Another process wrote: every follower of events reads again."""
-        with self._lock:
-            followers = [f for key in list(self._events) for f in _living(self._events, key)]
-        for follower in followers:
-            follower.post(follower.look)
 
     def end(self, thread_key: str | None = None) -> None:
         """End the followers of one thread, or all."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from bisect import bisect_right
 from collections.abc import Awaitable
 from hashlib import sha256 as digest
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,11 @@ from typing import TYPE_CHECKING, Any
 from deerflow.events import Event
 from deerflow.storage.checkpoints.memory import MemorySaver
 from deerflow.storage.follow import PAGE, DeltaFollower, Dropped, EventFollower
+from deerflow.storage.inmemory_accounts import MemoryAccounts
+from deerflow.storage.inmemory_documents import MemoryDocuments
+from deerflow.storage.inmemory_items import Kept, MemoryItems
+from deerflow.storage.inmemory_queue import MemoryRunQueue
+from deerflow.storage.inmemory_schedules import MemorySchedules
 from deerflow.storage.inmemory_tables import Commit, Tables, release
 from deerflow.storage.inmemory_threads import MemoryThreads
 from deerflow.storage.inmemory_work import (
@@ -18,27 +24,35 @@ from deerflow.storage.inmemory_work import (
     MemoryExchanges,
     MemorySpending,
 )
+from deerflow.storage.inmemory_workers import MemoryDeliveries, MemoryWorkers
 from deerflow.storage.owner import this_owner
 from deerflow.storage.protocol import (
+    Accounts,
     Approvals,
     Batches,
     Blobs,
     CallKey,
+    Deliveries,
     Delta,
     DeltaLog,
+    Documents,
     EventLog,
     Journal,
     MemoryQueue,
     ModelKey,
+    RunQueue,
+    Schedules,
     Spending,
     StorageKind,
     Threads,
     ToolRecord,
+    Workers,
 )
 from deerflow.storage.ticket import settled_ticket
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
+    from langgraph.store.base import BaseStore
 
 
 class MemoryEvents:
@@ -58,7 +72,9 @@ class MemoryEvents:
 
     async def read(self, thread_key: str, *, after: int = 0, limit: int = 1000) -> list[Event]:
         """See EventLog."""
-        return self._tables.events.get(thread_key, [])[after : after + limit]
+        log = self._tables.events.get(thread_key, [])
+        start = bisect_right(log, after, key=lambda event: event.seq)
+        return log[start : start + limit]
 
     def follow(self, thread_key: str, *, after: int = 0) -> EventFollower:
         """See EventLog."""
@@ -96,8 +112,12 @@ class MemoryDeltas:
 
     def finish(self, run_id: str, message_id: str) -> Awaitable[None]:
         """See DeltaLog."""
+        key = self._tables.delta_keys.get((run_id, message_id))
+        gone = None if key is None else self._tables.gone(key)
+        if gone is not None:
+            return gone
         self._tables.deltas.pop((run_id, message_id), None)
-        key = self._tables.delta_keys.pop((run_id, message_id), None)
+        self._tables.delta_keys.pop((run_id, message_id), None)
         if key is not None:
             self._tables.hub.publish(Commit(deltas={key: [Dropped(run_id, message_id)]}))
         return settled_ticket(None)
@@ -186,9 +206,21 @@ class InMemoryStorage:
         self.batches: Batches = MemoryBatches(tables, owner)
         self.memory_queue: MemoryQueue = MemoryExchanges(tables, owner)
         self.spending: Spending = MemorySpending()
+        self.schedules: Schedules = MemorySchedules(tables)
+        self.accounts: Accounts = MemoryAccounts()
+        self.documents: Documents = MemoryDocuments(tables)
+        self.workers: Workers = MemoryWorkers(tables)
+        self.deliveries: Deliveries = MemoryDeliveries(tables)
+        self._items: dict[str, Kept] = {}
         saver = MemorySaver(tables.refuse)
         self.saver: BaseCheckpointSaver[int] = saver
-        self.threads: Threads = MemoryThreads(tables, saver, owner)
+        threads = MemoryThreads(tables, saver, owner)
+        self.threads: Threads = threads
+        self.queue: RunQueue = MemoryRunQueue(tables, threads)
+
+    def items(self, user_id: str) -> BaseStore:
+        """See Storage."""
+        return MemoryItems(self._items.setdefault(user_id, {}))
 
     async def flush(self) -> None:
         """Nothing waits in memory."""

@@ -8,7 +8,6 @@ from dataclasses import asdict, replace
 from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
 from deerflow.storage.encoding import clean_text, copied
 from deerflow.storage.inmemory_tables import Tables, Waiting
-from deerflow.storage.owner import is_alive
 from deerflow.storage.protocol import (
     ApprovalRow,
     ApprovalStatus,
@@ -122,7 +121,7 @@ class MemoryBatches:
         items = self._tables.items.get(batch_id, [])
         count = 0
         for index, item in enumerate(items):
-            mine = item.owner == self._owner or not is_alive(item.owner)
+            mine = item.owner == self._owner or not self._tables.lives(item.owner)
             if item.status == "waiting" or (item.status == "running" and mine):
                 items[index] = replace(item, status="pending", owner="")
                 count += 1
@@ -194,7 +193,7 @@ class MemoryExchanges:
         """See MemoryQueue."""
         queue = self._tables.exchanges
         for waiting in queue.values():
-            if waiting.owner and not is_alive(waiting.owner):
+            if waiting.owner and not self._tables.lives(waiting.owner):
                 waiting.owner = ""
         busy = {w.entry.user_id for w in queue.values() if w.owner}
         free = [

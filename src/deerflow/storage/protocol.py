@@ -7,13 +7,36 @@ submitted.
 
 from __future__ import annotations
 
-import secrets
-import time
 from collections.abc import AsyncIterator, Awaitable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
 from deerflow.events import Event
+from deerflow.storage.accounts import (
+    Accounts,
+    AssistantRow,
+    AuditRow,
+    Documents,
+    FeedbackRow,
+    TokenKind,
+    TokenRow,
+    UserRow,
+)
+from deerflow.storage.conversations import RunRow, ThreadQuery, ThreadRow, Threads
+from deerflow.storage.serving import (
+    Cancel,
+    Deliveries,
+    Delivery,
+    NewRun,
+    RunQueue,
+    ScheduledRun,
+    ScheduleRow,
+    Schedules,
+    Strategy,
+    Submitted,
+    WorkerRow,
+    Workers,
+)
 from deerflow.storage.work import (
     ApprovalRow,
     Approvals,
@@ -30,87 +53,57 @@ from deerflow.storage.work import (
 )
 
 __all__ = [
+    "Accounts",
     "ApprovalRow",
     "ApprovalStatus",
     "Approvals",
+    "AssistantRow",
+    "AuditRow",
     "BatchItem",
     "BatchRow",
     "Batches",
     "Blobs",
     "CallKey",
+    "Cancel",
     "Decision",
+    "Deliveries",
+    "Delivery",
     "Delta",
     "DeltaLog",
+    "Documents",
     "EventLog",
+    "FeedbackRow",
     "ItemStatus",
     "Journal",
     "MemoryQueue",
     "ModelKey",
+    "NewRun",
     "QueuedExchange",
+    "RunQueue",
     "RunRow",
+    "ScheduleRow",
+    "ScheduledRun",
+    "Schedules",
     "Spending",
     "Spent",
     "Storage",
     "StorageKind",
+    "Strategy",
+    "Submitted",
+    "ThreadQuery",
     "ThreadRow",
     "Threads",
+    "TokenKind",
+    "TokenRow",
     "ToolRecord",
+    "UserRow",
+    "WorkerRow",
+    "Workers",
 ]
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver
-
-
-@dataclass(frozen=True, slots=True)
-class ThreadRow:
-    """A thread as the list shows it.
-
-    Attributes:
-        user_id: owner.
-        thread_id: the client's id, unique per user.
-        thread_key: random internal id; LangGraph, folders, blobs and locks use it, never thread_id.
-        title: or "".
-        created_at: UTC seconds.
-        updated_at: UTC seconds of the last run.
-        status: idle, busy, interrupted or error.
-        metadata: client's JSON object.
-        last_seq: highest event seq.
-    """
-
-    user_id: str
-    thread_id: str
-    thread_key: str
-    title: str
-    created_at: float
-    updated_at: float
-    status: str
-    metadata: dict[str, Any] = field(default_factory=dict[str, Any])
-    last_seq: int = 0
-
-    @classmethod
-    def new(cls, user_id: str, thread_id: str, metadata: dict[str, Any] | None = None) -> ThreadRow:
-        """A thread that does not exist yet, with a key that no other one has."""
-        key, now = secrets.token_hex(16), time.time()
-        return cls(user_id, thread_id, key, "", now, now, "idle", metadata or {})
-
-
-@dataclass(frozen=True, slots=True)
-class RunRow:
-    """A run: states `pending → running → success | error | interrupted | timeout | cancelled`."""
-
-    run_id: str
-    thread_key: str
-    status: str
-    created_at: float
-    started_at: float | None = None
-    ended_at: float | None = None
-    input: dict[str, Any] = field(default_factory=dict[str, Any])
-    config: dict[str, Any] = field(default_factory=dict[str, Any])
-    outcome: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
-    usage: dict[str, Any] | None = None
-    owner: str = ""
-    """Process that runs it, see `deerflow.storage.owner`."""
+    from langgraph.store.base import BaseStore
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,118 +228,6 @@ class DeltaLog(Protocol):
 
 
 @runtime_checkable
-class Threads(Protocol):
-    """Threads and runs of users."""
-
-    async def ensure(
-        self, user_id: str, thread_id: str, metadata: dict[str, Any] | None = None
-    ) -> ThreadRow:
-        """The thread, created with a new random key when it is new."""
-        ...
-
-    async def get(self, user_id: str, thread_id: str) -> ThreadRow | None:
-        """The thread or None (also when it is someone else's)."""
-        ...
-
-    async def list(
-        self, user_id: str, *, limit: int = 50, before: tuple[float, str] | None = None
-    ) -> list[ThreadRow]:
-        """Newest first; `before` = (updated_at, thread_key) of the last row of the page before."""
-        ...
-
-    def update(
-        self, thread_key: str, *, title: str | None = None, status: str | None = None
-    ) -> Awaitable[None]:
-        """Change fields, queued in order with the step's other writes."""
-        ...
-
-    async def delete(self, user_id: str, thread_id: str) -> str | None:
-        """Remove rows, events, deltas, journal, checkpoints and references; the key is retired.
-
-        Returns:
-            The retired thread_key (its folders are the caller's to remove), None when unknown.
-        """
-        ...
-
-    async def start_run(
-        self,
-        thread_key: str,
-        run_id: str,
-        *,
-        input: dict[str, Any],
-        config: dict[str, Any],
-        event: tuple[str, dict[str, Any]] | None = None,
-    ) -> RunRow:
-        """Insert the run row and its first event in one transaction; the thread turns busy.
-
-        Raises:
-            ConflictError: another run of the thread is active in a living process.
-        """
-        ...
-
-    async def open_run(
-        self,
-        thread: ThreadRow,
-        run_id: str,
-        *,
-        input: dict[str, Any],
-        config: dict[str, Any],
-        event: tuple[str, dict[str, Any]] | None = None,
-    ) -> RunRow | None:
-        """Make a thread (see `ThreadRow.new`) and start its first run in one transaction.
-
-        Returns:
-            None when the user has a thread of this id by now; nothing is written then.
-
-        Raises:
-            ConflictError: the key was used before, or a run with this id exists.
-        """
-        ...
-
-    async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
-        """Take over an unfinished run (its process died, or it was stopped) for this process.
-
-        Raises:
-            ConflictError: a living process executes a run of this thread.
-            NotFoundError: no such run, or it ended with success.
-        """
-        ...
-
-    def end_run(
-        self,
-        run_id: str,
-        *,
-        status: str,
-        outcome: dict[str, Any] | None,
-        error: dict[str, Any] | None = None,
-        usage: dict[str, Any] | None = None,
-        event: tuple[str, dict[str, Any]] | None = None,
-    ) -> Awaitable[None]:
-        """Close a run and log its last event in one transaction; the first end counts.
-
-        The thread turns idle, interrupted or error. After a success nobody resumes: the run's
-        journal and the checkpoints of children (namespaces other than "") are dropped.
-        """
-        ...
-
-    async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:
-        """Runs of a thread, newest first."""
-        ...
-
-    async def run(self, run_id: str) -> RunRow | None:
-        """One run."""
-        ...
-
-    async def active_run(self, thread_key: str) -> RunRow | None:
-        """The thread's run that has not ended; `owner.is_alive` tells whether it is executed."""
-        ...
-
-    async def abandon_run(self, run_id: str) -> None:
-        """Close a run whose process died: error `process_died`. Nothing when it has ended."""
-        ...
-
-
-@runtime_checkable
 class Blobs(Protocol):
     """Content-addressed bytes per user; the last reference takes the blob along."""
 
@@ -380,7 +261,17 @@ class Storage(Protocol):
     batches: Batches
     memory_queue: MemoryQueue
     spending: Spending
+    workers: Workers
+    queue: RunQueue
+    deliveries: Deliveries
+    schedules: Schedules
+    accounts: Accounts
+    documents: Documents
     saver: BaseCheckpointSaver[int]
+
+    def items(self, user_id: str) -> BaseStore:
+        """The user's key-value store of the LangGraph protocol."""
+        ...
 
     async def flush(self) -> None:
         """Return when everything queued before is durable."""

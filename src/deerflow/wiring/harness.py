@@ -5,17 +5,19 @@ from __future__ import annotations
 import gc
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from langchain_core.tools import BaseTool
 
 from deerflow.config.load import LoadedConfig
 from deerflow.lead.graphs import LeadAgents
+from deerflow.lead.parts import LeadParts
 from deerflow.lead.profiles import FolderProfiles
 from deerflow.memory.protocol import MemoryManager
 from deerflow.middlewares.token_usage import usage_of
 from deerflow.models.protocol import Catalog
-from deerflow.runtime.admission import Folders, RunParts, check_request, no_thread
+from deerflow.runtime.checks import check_request, no_thread
+from deerflow.runtime.parts import Folders, RunParts
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import Runs
 from deerflow.sandbox.protocol import SandboxProvider
@@ -34,9 +36,11 @@ from deerflow.wiring.parts import (
 from deerflow.wiring.stores import has_stores, open_stores, thread_folders, user_folder
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Harness:
     """Everything of one process, open.
+
+    `loaded`, `catalog` and `found` are others after `reload`.
 
     Attributes:
         loaded: the configuration and where it came from.
@@ -47,9 +51,13 @@ class Harness:
         runs: starts and finishes runs.
         folders: host folders for (user_id, thread_key).
         profiles: users' custom agents.
+        parts: what runs are driven with.
         memory: what is remembered of users; None when memory is off.
         skills: where skills are kept.
         found: one line that says which model was found when none was configured, else "".
+        environ: in which keys of models are looked up.
+        given: what a caller in code brought.
+        closing: closes everything at the end.
     """
 
     loaded: LoadedConfig
@@ -60,9 +68,13 @@ class Harness:
     runs: Runs
     folders: Folders
     profiles: FolderProfiles
+    parts: RunParts
     memory: MemoryManager | None = None
     skills: SkillStore | None = None
     found: str = ""
+    environ: Mapping[str, str] = field(default_factory=dict[str, str])
+    given: Given = field(default_factory=Given)
+    closing: AsyncExitStack = field(default_factory=AsyncExitStack)
 
 
 @asynccontextmanager
@@ -106,30 +118,20 @@ async def open_harness(
         memory = make_memory(loaded, storage, catalog, parts.resilience)
         if memory is not None:
             stack.push_async_callback(memory.close)
-        by_model = memory_tools(memory) if memory and config.memory.mode == "tool" else ()
         profiles = FolderProfiles(lambda user: user_folder(loaded, user) / "agents")
-        parts = replace(
-            parts,
-            tools=[*parts.tools, *by_model],
-            saver=storage.saver,
-            memory=memory,
-            skills=make_skills(loaded),
-            guardrails=make_guardrails(loaded),
-            profiles=profiles,
-        )
+        parts = joined(parts, loaded, storage, memory, profiles)
         agents = LeadAgents(parts)
-        runs = Runs(
-            RunParts(
-                config=config,
-                storage=storage,
-                provider=provider,
-                catalog=catalog,
-                agent=agents,
-                folders=thread_folders(loaded),
-                usage=usage_of,
-                profile=agents.profile,
-            )
+        driven = RunParts(
+            config=config,
+            storage=storage,
+            provider=provider,
+            catalog=catalog,
+            agent=agents,
+            folders=thread_folders(loaded),
+            usage=usage_of,
+            profile=agents.profile,
         )
+        runs = Runs(driven)
         stack.push_async_callback(runs.close)
         gc.freeze()  # what is here now stays: full collections that skip it save a run 10 % CPU
         yield Harness(
@@ -141,7 +143,31 @@ async def open_harness(
             runs,
             thread_folders(loaded),
             profiles,
+            driven,
             memory,
             parts.skills,
             found,
+            environ,
+            given,
+            stack,
         )
+
+
+def joined(
+    parts: LeadParts,
+    loaded: LoadedConfig,
+    storage: Storage,
+    memory: MemoryManager | None,
+    profiles: FolderProfiles,
+) -> LeadParts:
+    """Parts of lead agents together with what is open: stores, memory, skills, guardrails."""
+    by_tool = memory is not None and loaded.config.memory.mode == "tool"
+    return replace(
+        parts,
+        tools=[*parts.tools, *(memory_tools(memory) if memory and by_tool else ())],
+        saver=storage.saver,
+        memory=memory,
+        skills=make_skills(loaded),
+        guardrails=make_guardrails(loaded),
+        profiles=profiles,
+    )

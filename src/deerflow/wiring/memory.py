@@ -56,7 +56,8 @@ def make_memory_storage(config: AppConfig, home: Path) -> MemoryStorage:
     """Where memories are kept, as `memory.backend_config` says.
 
     Files below the home, or a database of their own beside the harness's: a file, or PostgreSQL
-    when `storage_path` is its address. With a database in memory nothing is written without a path.
+    when `storage_path` is its address, or names nothing and the harness's database is there. With a
+    database in memory nothing is written without a path.
 
     Raises:
         ConfigError: a class of the configuration that cannot be loaded.
@@ -77,6 +78,10 @@ def make_memory_storage(config: AppConfig, home: Path) -> MemoryStorage:
 
     if place is not None and place.startswith("postgres"):
         return SqlMemoryStorage(place)
+    if place is None and config.database.backend == "postgres":
+        return SqlMemoryStorage(
+            config.database.postgres_url or "", schema=config.database.postgres_schema
+        )
     data = home / place if place else database_file(config.database, home).parent
     return SqlMemoryStorage(data / "memory.db")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from deerflow.config.load import LoadedConfig
 from deerflow.errors import StorageError
-from deerflow.runtime.admission import Folders
+from deerflow.runtime.parts import Folders
 from deerflow.runtime.runs import remove_thread
 from deerflow.sandbox.files import FileTree
 from deerflow.sandbox.protocol import ThreadFolders
@@ -32,7 +32,7 @@ async def open_stores(loaded: LoadedConfig) -> AsyncGenerator[Storage]:
             f"The home {loaded.home} cannot be made ({error.strerror}).",
             cure="Set DEER_FLOW_HOME to a folder that can be written.",
         ) from error
-    storage = await open_storage(loaded.config.database, loaded.home)
+    storage = await open_storage(loaded.config.database, loaded.home, loaded.config.stream_bridge)
     try:
         yield storage
     finally:

@@ -6,34 +6,50 @@ from pathlib import Path
 import pytest
 
 from deerflow.storage.inmemory import InMemoryStorage
+from deerflow.storage.postgres.storage import PostgresStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
+from fakes.postgres import emptied, shared_schema
+
+__all__ = ["shared_schema"]
 
 DEAD = "999999999:1:no-such-boot"
 """Owner string of a process that does not exist."""
+KINDS = ("memory", "sqlite", "postgres")
 
 
-def opened(kind: str, folder: Path, owner: str = "") -> Storage:
-    """An empty storage of a kind."""
-    if kind == "memory":
+def opened(request: pytest.FixtureRequest, owner: str = "") -> Storage:
+    """An empty storage of the fixture's kind."""
+    if request.param == "memory":
         return InMemoryStorage(owner=owner)
+    if request.param == "postgres":
+        return PostgresStorage(emptied(request.getfixturevalue("shared_schema")), owner=owner)
+    folder: Path = request.getfixturevalue("tmp_path")
     prepare(folder / "test.db")
     return SqliteStorage(folder / "test.db", owner=owner)
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def storage(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Storage]:
+@pytest.fixture(params=KINDS)
+async def storage(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     """Each implementation in turn, empty."""
-    found = opened(request.param, tmp_path)
+    found = opened(request)
     yield found
     await found.close()
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-async def dead(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator[Storage]:
+@pytest.fixture(params=KINDS)
+async def dead(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
     """Each implementation in turn, its runs owned by a process that is dead."""
-    found = opened(request.param, tmp_path, DEAD)
+    found = opened(request, DEAD)
+    yield found
+    await found.close()
+
+
+@pytest.fixture(params=KINDS)
+async def leased(request: pytest.FixtureRequest) -> AsyncIterator[Storage]:
+    """Each implementation in turn, what is claimed here owned by the worker w-1."""
+    found = opened(request, "w-1")
     yield found
     await found.close()
 

@@ -2,172 +2,18 @@
 
 import random
 import uuid
-from collections.abc import AsyncIterator
 from pathlib import Path
-from typing import Annotated, Any, TypedDict
+from typing import Any
 
 import pytest
-from langchain_core.messages import AIMessage, AnyMessage, HumanMessage, RemoveMessage
-from langgraph.channels.delta import DeltaChannel
-from langgraph.checkpoint.memory import InMemorySaver
-from langgraph.graph import END, START, StateGraph
-from langgraph.graph.message import _messages_delta_reducer, add_messages
-from langgraph.types import Command, Overwrite, Send, interrupt
+from langchain_core.messages import HumanMessage
 
 from deerflow.errors import StorageError, ThreadGoneError
+from deerflow.storage.checkpoints.address import unpack_id
 from deerflow.storage.sql.driver import connect
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
-
-FREQUENCY = 3
-
-
-def merge(old: dict[str, str] | None, new: dict[str, str] | None) -> dict[str, str]:
-    """Later keys win."""
-    return {**(old or {}), **(new or {})}
-
-
-class Deltas(TypedDict):
-    """Messages as a delta channel; `files` grows beyond what is stored inline."""
-
-    messages: Annotated[
-        list[AnyMessage], DeltaChannel(_messages_delta_reducer, snapshot_frequency=FREQUENCY)
-    ]
-    files: Annotated[dict[str, str], merge]
-    script: str
-
-
-class Whole(TypedDict):
-    """The same state with every value stored in every checkpoint."""
-
-    messages: Annotated[list[AnyMessage], add_messages]
-    files: Annotated[dict[str, str], merge]
-    script: str
-
-
-def build(schema: Any, saver: Any) -> Any:
-    """A graph whose path is chosen by the word in `script`."""
-
-    async def think(state: Any) -> dict[str, Any]:
-        count = len(state["messages"])
-        return {
-            "messages": [AIMessage(f"thought {count} {'x' * 300}", id=f"think-{count}")],
-            "files": {f"/mnt/{count}": f"{count:064d}"},
-        }
-
-    def spread(state: Any) -> Any:
-        script, count = state["script"], len(state["messages"])
-        if script == "parallel":
-            return [Send("work", {"n": n, "count": count}) for n in range(3)]
-        return {"overwrite": "shrink", "ask": "ask", "remove": "remove"}.get(script, END)
-
-    async def work(item: dict[str, int]) -> dict[str, Any]:
-        text = f"work {item['n']} of {item['count']}"
-        return {"messages": [AIMessage(text, id=text)]}
-
-    async def shrink(state: Any) -> dict[str, Any]:
-        kept = [
-            HumanMessage("summary", id=f"sum-{len(state['messages'])}"),
-            *state["messages"][-2:],
-        ]
-        return {"messages": Overwrite(kept)}
-
-    async def remove(state: Any) -> dict[str, Any]:
-        return {"messages": [RemoveMessage(id=state["messages"][0].id)]}
-
-    async def ask(state: Any) -> dict[str, Any]:
-        answer = interrupt({"question": len(state["messages"])})
-        return {"messages": [HumanMessage(answer, id=f"answer-{len(state['messages'])}")]}
-
-    graph = StateGraph(schema)
-    for node in (think, work, shrink, remove, ask):
-        graph.add_node(node.__name__, node)
-        if node is not think:
-            graph.add_edge(node.__name__, END)
-    graph.add_edge(START, "think")
-    graph.add_conditional_edges("think", spread)
-    return graph.compile(checkpointer=saver)
-
-
-def plain(values: dict[str, Any]) -> dict[str, Any]:
-    """State values in a form that compares."""
-    shown = {k: v for k, v in values.items() if k != "messages"}
-    shown["messages"] = [(m.type, m.id, m.content) for m in values.get("messages", [])]
-    return shown
-
-
-class Pair:
-    """One thread lived through twice: on our saver, and on LangGraph's with whole values."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self.key = "thread"
-        self.whole = build(Whole, InMemorySaver())
-        self.storage = SqliteStorage(path)
-        self.ours = build(Deltas, self.storage.saver)
-
-    async def reopen(self) -> None:
-        """A new process."""
-        await self.storage.close()
-        self.storage = SqliteStorage(self.path)
-        self.ours = build(Deltas, self.storage.saver)
-
-    async def history(self, graph: Any) -> list[Any]:
-        """Snapshots of a graph, newest first."""
-        config = {"configurable": {"thread_id": self.key}}
-        return [snapshot async for snapshot in graph.aget_state_history(config)]
-
-    def config(self, snapshot: Any = None) -> dict[str, Any]:
-        """Config at the head, or at a snapshot."""
-        config: dict[str, Any] = {"configurable": {"thread_id": self.key}}
-        if snapshot is not None:
-            config["configurable"]["checkpoint_id"] = snapshot.config["configurable"][
-                "checkpoint_id"
-            ]
-        return config
-
-    async def say(self, script: str, at: int | None = None) -> None:
-        """A new input, at the head or at the `at`-th newest checkpoint."""
-        text = uuid.uuid4().hex
-        for graph in (self.whole, self.ours):
-            snapshot = None if at is None else (await self.history(graph))[at]
-            given = {"messages": [HumanMessage(text, id=text)], "script": script}
-            await graph.ainvoke(given, self.config(snapshot), durability="sync")
-
-    async def answer(self) -> None:
-        """Resume an interrupt."""
-        for graph in (self.whole, self.ours):
-            await graph.ainvoke(Command(resume="yes"), self.config(), durability="sync")
-
-    async def edit(self) -> None:
-        """Change the state from outside."""
-        text = uuid.uuid4().hex
-        for graph in (self.whole, self.ours):
-            await graph.aupdate_state(
-                self.config(), {"messages": [HumanMessage(text, id=text)]}, as_node="work"
-            )
-
-    async def waits(self) -> bool:
-        """Whether the head waits for an answer."""
-        return bool((await self.whole.aget_state(self.config())).interrupts)
-
-    async def compare(self) -> None:
-        """Head and history are the same on both."""
-        for graph in (self.ours,):
-            head = await graph.aget_state(self.config())
-            assert plain(head.values) == plain((await self.whole.aget_state(self.config())).values)
-        ours, whole = await self.history(self.ours), await self.history(self.whole)
-        assert [plain(s.values) for s in ours] == [plain(s.values) for s in whole]
-        assert [s.next for s in ours] == [s.next for s in whole]
-
-
-@pytest.fixture
-async def pair(tmp_path: Path) -> AsyncIterator[Pair]:
-    """An empty pair."""
-    prepare(tmp_path / "test.db")
-    found = Pair(tmp_path / "test.db")
-    yield found
-    await found.storage.close()
+from fakes.twin_threads import Deltas, Pair, build, plain
 
 
 async def test_a_long_straight_thread(pair: Pair) -> None:
@@ -217,11 +63,9 @@ async def test_any_life_of_a_thread_gives_the_same_states(
 async def test_p07_snapshots_are_thinned_to_powers_of_two(pair: Pair) -> None:
     for _ in range(40):
         await pair.say("")
-    connection = connect(pair.path)
-    found = connection.execute(
+    found = await pair.rows(
         "SELECT thin FROM checkpoint_values WHERE channel = 'messages' AND thin > 0 ORDER BY thin"
-    ).fetchall()
-    connection.close()
+    )
     kept = [row[0] for row in found]
 
     newest = kept.pop()
@@ -238,19 +82,15 @@ async def test_a_large_value_is_stored_once(pair: Pair) -> None:
         given = {"messages": [HumanMessage("go on")]}
         await pair.ours.ainvoke(given, pair.config(), durability="sync")
     await pair.storage.flush()
-    connection = connect(pair.path)
-    count = connection.execute(
-        "SELECT count(*) FROM checkpoint_values WHERE channel = 'script'"
-    ).fetchone()[0]
-    connection.close()
+    found = await pair.rows("SELECT count(*) FROM checkpoint_values WHERE channel = 'script'")
 
-    assert count == 1
+    assert found == [(1,)]
     assert (await pair.ours.aget_state(pair.config())).values["script"] == text
 
 
 async def test_another_process_in_between_is_noticed(pair: Pair) -> None:
     await pair.say("")
-    other = SqliteStorage(pair.path)
+    other = pair.open()
     theirs = build(Deltas, other.saver)
     await theirs.ainvoke(
         {"messages": [HumanMessage("from elsewhere", id="e")]}, pair.config(), durability="sync"
@@ -264,22 +104,6 @@ async def test_another_process_in_between_is_noticed(pair: Pair) -> None:
     ids = [m.id for m in head.values["messages"]]
     assert ids.index("e") < ids.index("h")
     assert len(ids) == 6
-
-
-async def test_prune_keeps_the_newest_state_and_the_thread_goes_on(pair: Pair) -> None:
-    for _ in range(10):
-        await pair.say("parallel")
-    before = plain((await pair.ours.aget_state(pair.config())).values)
-    rows = len(await pair.history(pair.ours))
-
-    await pair.storage.saver.aprune([pair.key])
-
-    await pair.reopen()
-    assert plain((await pair.ours.aget_state(pair.config())).values) == before
-    assert len(await pair.history(pair.ours)) < rows / 2
-    await pair.say("")
-    after = await pair.ours.aget_state(pair.config())
-    assert plain(after.values) == plain((await pair.whole.aget_state(pair.config())).values)
 
 
 async def test_deleting_a_run_keeps_what_later_runs_stand_on(pair: Pair) -> None:
@@ -366,7 +190,7 @@ async def test_an_interrupt_is_durable_when_its_writes_return(tmp_path: Path) ->
     connection.close()
     await storage.close()
 
-    assert tasks == [("task-1",), ("task-2",)]
+    assert [unpack_id(task) for (task,) in tasks] == ["task-1", "task-2"]
 
 
 async def test_a_message_that_cannot_be_stored_fails_its_step_and_nothing_else(

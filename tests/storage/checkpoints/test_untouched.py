@@ -13,6 +13,7 @@ from deerflow.storage.checkpoints.saver import DeltaSaver
 from deerflow.storage.checkpoints.untouched import MOST, Untouched
 from deerflow.storage.owner import this_owner
 from deerflow.storage.protocol import ThreadRow
+from deerflow.storage.sql.driver import SqliteFile
 from deerflow.storage.sql.reader import Readers
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
@@ -42,7 +43,7 @@ class Bench:
         self.storage = SqliteStorage(path)
         self.other = SqliteStorage(path)
         writer = self.storage._writer
-        self.readers = CountedReaders(path, writer)
+        self.readers = CountedReaders(SqliteFile(path), writer)
         self.untouched = Untouched()
         self.threads = SqlThreads(writer, self.readers, this_owner(), self.untouched)
         self.saver: Any = DeltaSaver(writer, self.readers, self.untouched)

@@ -19,7 +19,8 @@ from deerflow.storage.sql import schema
 from deerflow.storage.sql.driver import DRIVER, connect
 from deerflow.storage.sql.open import open_storage
 from deerflow.storage.sql.storage import SqliteStorage
-from deerflow.storage.sql.tables import metadata, render_schema
+from deerflow.storage.sql.columns import metadata
+from deerflow.storage.sql.render import render_schema
 
 
 def described(path: Path) -> dict[str, list[tuple[object, ...]]]:

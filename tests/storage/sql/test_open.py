@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.config.schema import DatabaseConfig
-from deerflow.errors import StorageError
+from deerflow.errors import ConfigError, StorageError
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.driver import connect
 from deerflow.storage.sql.open import open_storage
@@ -47,9 +47,10 @@ async def test_a_home_that_is_a_file_is_told_without_its_path(tmp_path: Path) ->
     assert str(tmp_path) not in str(caught.value)
 
 
-async def test_postgres_is_refused_with_the_cure(tmp_path: Path) -> None:
-    with pytest.raises(StorageError, match="Set database.backend"):
+async def test_postgres_without_an_address_is_refused_with_the_cure(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="postgres_url is not set") as caught:
         await open_storage(DatabaseConfig(backend="postgres"), tmp_path)
+    assert "postgresql://" in caught.value.cure
 
 
 async def test_many_that_open_a_new_file_at_once_get_along(tmp_path: Path) -> None:

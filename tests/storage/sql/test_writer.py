@@ -13,7 +13,8 @@ from deerflow.errors import ConflictError, StorageError
 from deerflow.storage.follow import Hub
 from deerflow.storage.protocol import CallKey
 from deerflow.storage.sql.batch import Batch
-from deerflow.storage.sql.driver import connect
+from deerflow.storage.sql.driver import SqliteFile, connect
+from deerflow.storage.sql.notifier import Polling
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
 from deerflow.storage.sql.writer import Writer
@@ -32,7 +33,7 @@ def path(tmp_path: Path) -> Path:
 @pytest.fixture
 async def writer(path: Path) -> AsyncIterator[Writer]:
     """A writer on the file."""
-    found = Writer(path, Hub(), lambda connection: None)
+    found = Writer(SqliteFile(path), Hub(), Polling())
     yield found
     await found.close()
 
@@ -114,7 +115,7 @@ async def test_unawaited_work_is_committed_all_the_same(writer: Writer, path: Pa
 
 
 async def test_close_commits_what_waits(path: Path) -> None:
-    writer = Writer(path, Hub(), lambda connection: None)
+    writer = Writer(SqliteFile(path), Hub(), Polling())
     for n in range(10):
         writer.submit(note(n))
     await writer.finish()

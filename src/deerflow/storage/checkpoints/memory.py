@@ -16,7 +16,7 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.memory import InMemorySaver
 
-from deerflow.storage.checkpoints.address import Address
+from deerflow.storage.checkpoints.address import Address, run_of
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 
 _NONE = ("empty", b"")
@@ -65,6 +65,9 @@ class MemorySaver(AsyncOnlySaver):
     ) -> RunnableConfig:
         """See BaseCheckpointSaver. Raises ThreadGoneError."""
         self._refuse(Address.of(config).thread_key)
+        run_id = run_of(config, metadata)
+        if run_id is not None:
+            metadata = {**metadata, "run_id": run_id}
         return self._inner.put(config, checkpoint, metadata, new_versions)
 
     async def aput_writes(
@@ -121,6 +124,15 @@ class MemorySaver(AsyncOnlySaver):
         for (thread, ns, channel, version), blob in list(inner.blobs.items()):
             if thread == source_thread_id:
                 inner.blobs[(target_thread_id, ns, channel, version)] = blob
+
+    def cut(self, thread_id: str, head: str) -> None:
+        """Remove what came after a state; ids are in the order of their making."""
+        inner = self._inner
+        for rows in inner.storage.get(thread_id, {}).values():
+            for id in [id for id in rows if id > head]:
+                del rows[id]
+        for key in [k for k in inner.writes if k[0] == thread_id and k[2] >= head]:
+            del inner.writes[key]
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """See BaseCheckpointSaver. Ancestors that the newest checkpoint's deltas need stay."""

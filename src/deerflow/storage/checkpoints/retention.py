@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from deerflow.storage.checkpoints.address import Address, pack_id
 from deerflow.storage.checkpoints.chain import COUNTERS
@@ -10,7 +10,7 @@ from deerflow.storage.checkpoints.rows import Row, Rows
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
 
-_ALL = (
+ALL_ROWS = (
     "SELECT thread, checkpoint_id, parent, run_id, data FROM checkpoints"
     " WHERE thread = ? AND ns = ? ORDER BY checkpoint_id"
 )
@@ -80,20 +80,25 @@ def drop_work(
             "SELECT DISTINCT ns FROM checkpoints WHERE thread = ?", (thread,)
         ).fetchall()
         for (ns,) in spaces:
-            found = [rows.row(row) for row in connection.execute(_ALL, (thread, ns)).fetchall()]
+            found = [rows.row(row) for row in connection.execute(ALL_ROWS, (thread, ns)).fetchall()]
             gone = doomed(found)
             at = Address(thread_key, ns)
             for row in found:
                 if row.checkpoint_id not in gone:
                     gone = gone - needed_by(connection, rows, at, row)
-            for id in gone:
-                for table in _TABLES:
-                    connection.execute(
-                        f"DELETE FROM {table} WHERE thread = ? AND ns = ? AND checkpoint_id = ?",  # noqa: S608
-                        (thread, ns, pack_id(id)),
-                    )
+            delete_rows_of(connection, thread, ns, gone)
 
     return work
+
+
+def delete_rows_of(connection: Connection, thread: int, ns: str, ids: Iterable[str]) -> None:
+    """Remove checkpoints with their values and writes."""
+    keys = [(thread, ns, pack_id(id)) for id in ids]
+    for table in _TABLES if keys else ():
+        connection.executemany(
+            f"DELETE FROM {table} WHERE thread = ? AND ns = ? AND checkpoint_id = ?",  # noqa: S608  # names above
+            keys,
+        )
 
 
 def copy_work(source_key: str, target_key: str) -> Callable[[Batch], None]:
@@ -109,8 +114,9 @@ def copy_work(source_key: str, target_key: str) -> Callable[[Batch], None]:
                 (target, source),
             )
         connection.execute(
-            "INSERT OR IGNORE INTO blob_refs (thread, blob)"
-            " SELECT ?, blob FROM blob_refs WHERE thread = ?",
+            "INSERT INTO blob_refs (thread, blob)"
+            " SELECT ?, blob FROM blob_refs WHERE thread = ?"
+            " ON CONFLICT (thread, blob) DO NOTHING",
             (target, source),
         )
 

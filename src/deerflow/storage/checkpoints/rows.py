@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, Protocol, cast
 
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import (
@@ -73,11 +73,33 @@ class Row:
     metadata: dict[str, Any]
 
 
+class Values(Protocol):
+    """Where large channel values are read from."""
+
+    def get(self, connection: Connection, at: Address, row: Row, channel: str) -> bytes | None:
+        """Bytes of a value that the row refers to, None when it is not stored any more."""
+        ...
+
+
+class StoredValues:
+    """Reads them from the database."""
+
+    def get(self, connection: Connection, at: Address, row: Row, channel: str) -> bytes | None:
+        """See Values."""
+        found = connection.execute(
+            "SELECT data FROM checkpoint_values WHERE thread = ? AND ns = ? AND channel = ?"
+            " AND checkpoint_id = ?",
+            (row.thread, at.ns, channel, pack_id(row.holders[channel])),
+        ).fetchone()
+        return None if found is None else found[0]
+
+
 class Rows:
     """Packing and reading, with one serializer."""
 
-    def __init__(self, serde: CompactSerde) -> None:
+    def __init__(self, serde: CompactSerde, values: Values | None = None) -> None:
         self._serde = serde
+        self._values: Values = values or StoredValues()
 
     def pack(
         self,
@@ -109,13 +131,29 @@ class Rows:
             else:
                 large[channel] = data
                 holders[channel] = checkpoint["id"]
-        own = checkpoint["id"]
-        places = {k: None if at == own else pack_id(at) for k, at in holders.items()}
         left_out = {*_KNOWN, "id", "channel_values"}
         rest = {key: value for key, value in fields.items() if key not in left_out and value}
         known = {key: value for key, value in metadata.items() if key != "run_id"}
         body = [*(fields.get(key) for key in _KNOWN), rest]
-        return Packed(self._serde.pack([body, inline, places, known]), large, holders)
+        data = self._packed(checkpoint["id"], body, inline, holders, known)
+        return Packed(data, large, holders)
+
+    def repack(self, row: Row) -> bytes:
+        """Stored form of a row that was changed."""
+        return pack_row(
+            self._packed(row.checkpoint_id, row.body, row.inline, row.holders, row.metadata)
+        )
+
+    def _packed(
+        self,
+        own: str,
+        body: list[Any],
+        inline: Mapping[str, bytes],
+        holders: Mapping[str, str],
+        metadata: Mapping[str, Any],
+    ) -> bytes:
+        places = {k: None if at == own else pack_id(at) for k, at in holders.items()}
+        return self._serde.pack([body, inline, places, metadata])
 
     def pack_large(self, value: bytes | DeltaSnapshot) -> bytes:
         """Stored form of a large value."""
@@ -153,15 +191,12 @@ class Rows:
         """A stored channel value; KeyError when this checkpoint shows none (any more)."""
         if channel in row.inline:
             return self._serde.unpack(row.inline[channel])
-        holder = row.holders[channel]
-        found = connection.execute(
-            "SELECT data FROM checkpoint_values WHERE thread = ? AND ns = ? AND channel = ?"
-            " AND checkpoint_id = ?",
-            (row.thread, at.ns, channel, pack_id(holder)),
-        ).fetchone()
-        if found is None:  # a snapshot that was thinned out: its ancestors still tell it
+        if channel not in row.holders:
             raise KeyError(channel)
-        return self._serde.unpack(unpack(found[0]))
+        data = self._values.get(connection, at, row, channel)
+        if data is None:  # a snapshot that was thinned out: its ancestors still tell it
+            raise KeyError(channel)
+        return self._serde.unpack(unpack(data))
 
     def values(
         self, connection: Connection, at: Address, row: Row, known: Mapping[str, Any]

@@ -16,12 +16,13 @@ from langgraph.checkpoint.base import (
 )
 from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 
-from deerflow.storage.checkpoints.address import Address
+from deerflow.storage.checkpoints.address import Address, run_of
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
 from deerflow.storage.checkpoints.openings import Openings
+from deerflow.storage.checkpoints.pruning import prune_work
 from deerflow.storage.checkpoints.retention import copy_work, drop_work, keys_of_runs
-from deerflow.storage.checkpoints.rows import Row, Rows
+from deerflow.storage.checkpoints.rows import Row, Rows, Values
 from deerflow.storage.checkpoints.serde import CompactSerde
 from deerflow.storage.checkpoints.storing import Put, put_work, writes_work
 from deerflow.storage.checkpoints.untouched import Untouched
@@ -46,12 +47,19 @@ class DeltaSaver(AsyncOnlySaver):
 
     Args:
         untouched: threads without anything stored.
+        values: where large channel values are read from, the database when None.
     """
 
-    def __init__(self, writer: Writer, readers: Readers, untouched: Untouched) -> None:
+    def __init__(
+        self,
+        writer: Writer,
+        readers: Readers,
+        untouched: Untouched,
+        values: Values | None = None,
+    ) -> None:
         serde = CompactSerde()
         super().__init__(serde=serde)
-        self._rows = Rows(serde)
+        self._rows = Rows(serde, values)
         self._writer = writer
         self._readers = readers
         self._untouched = untouched
@@ -82,7 +90,7 @@ class DeltaSaver(AsyncOnlySaver):
         held: Mapping[str, str] = chain.holders if chain else {}
         packed = self._rows.pack(checkpoint, metadata, new_versions, held)
         thin = frozenset(c for c in packed.large if chain and chain.thinnable(c, metadata))
-        put = Put(at, parent.checkpoint_id, _run_id(config, metadata), packed, thin)
+        put = Put(at, parent.checkpoint_id, run_of(config, metadata), packed, thin)
         opening = self._openings.holds(at, metadata)
         work = put_work(put, self._rows)
         self._untouched.discard(at.thread_key)
@@ -276,21 +284,14 @@ class DeltaSaver(AsyncOnlySaver):
         self._chains.drop(target_thread_id)
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Keep the newest checkpoints and what their deltas need, or with "delete" nothing."""
+        """Keep the newest checkpoints, made whole, or with "delete" nothing.
+
+        A thread whose run is being executed is left as it is.
+        """
         for thread_id in thread_ids:
             if strategy == "delete":
                 await self.adelete_thread(thread_id)
                 continue
-            work = drop_work(
-                self._rows, thread_id, lambda rows: {row.checkpoint_id for row in rows[:-1]}
-            )
+            work = prune_work(self._rows, self._histories, thread_id)
             await self._writer.submit(work, scope=thread_id)
-
-
-def _run_id(config: RunnableConfig, metadata: CheckpointMetadata) -> str | None:
-    """The run's id, from where LangGraph or the runner has put it."""
-    for place in (metadata, config.get("configurable"), config.get("metadata"), config):
-        found: Any = place.get("run_id") if place else None
-        if found:
-            return str(found)
-    return None
+            self._chains.drop(thread_id)

@@ -12,16 +12,18 @@ from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
 
 _PUT = (
-    "INSERT OR REPLACE INTO checkpoints (thread, ns, checkpoint_id, parent, run_id, data)"
-    " VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO checkpoints (thread, ns, checkpoint_id, parent, run_id, data)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread, ns, checkpoint_id) DO UPDATE"
+    " SET parent = excluded.parent, run_id = excluded.run_id, data = excluded.data"
 )
-_VALUE = (
-    "INSERT OR REPLACE INTO checkpoint_values (thread, ns, channel, checkpoint_id, thin, data)"
-    " VALUES (?, ?, ?, ?, ?, ?)"
+VALUE = (
+    "INSERT INTO checkpoint_values (thread, ns, channel, checkpoint_id, thin, data)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread, ns, channel, checkpoint_id) DO UPDATE"
+    " SET thin = excluded.thin, data = excluded.data"
 )
 _WRITES = (
-    "INSERT OR IGNORE INTO checkpoint_writes (thread, ns, checkpoint_id, task, path, data)"
-    " VALUES (?, ?, ?, ?, ?, ?)"
+    "INSERT INTO checkpoint_writes (thread, ns, checkpoint_id, task, path, data)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (thread, ns, checkpoint_id, task) DO NOTHING"
 )
 _OLD = (
     "SELECT path, data FROM checkpoint_writes"
@@ -65,7 +67,7 @@ def put_work(put: Put, rows: Rows) -> Callable[[Batch], None]:
         for channel, value in put.packed.large.items():
             key = (thread, at.ns, channel)
             thin = _thin(connection, key) if channel in put.thin else 0
-            connection.execute(_VALUE, (*key, id, thin, rows.pack_large(value)))
+            connection.execute(VALUE, (*key, id, thin, rows.pack_large(value)))
 
     return work
 

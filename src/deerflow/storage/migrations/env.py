@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from alembic import context
 
-from deerflow.storage.sql.tables import metadata
+from deerflow.storage.sql import render
 
 context.configure(
     connection=context.config.attributes["connection"],
-    target_metadata=metadata,
+    target_metadata=render.metadata,
     render_as_batch=True,
 )
 with context.begin_transaction():

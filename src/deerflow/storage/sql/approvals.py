@@ -21,8 +21,9 @@ _LATE = f"{_SELECT} WHERE a.status = 'pending' AND a.expires_at <= ?"
 _PENDING = f"{_SELECT} WHERE a.status = 'pending' AND k.thread_key = ?"
 _OLDEST_FIRST = "ORDER BY a.created_at, a.approval_id"
 _INSERT = (
-    "INSERT OR IGNORE INTO approvals (user_id, approval_id, thread, status, created_at,"
-    " expires_at, decided_at, call, decision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    "INSERT INTO approvals (user_id, approval_id, thread, status, created_at, expires_at,"
+    " decided_at, call, decision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+    " ON CONFLICT (user_id, approval_id) DO NOTHING"
 )
 _DECIDE = (
     "UPDATE approvals SET status = ?, decided_at = ?, decision = ?"

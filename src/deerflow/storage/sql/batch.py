@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from deerflow.errors import ThreadGoneError
+from deerflow.errors import ConflictError, ThreadGoneError
 from deerflow.events import Event
 from deerflow.storage.follow import Dropped
 from deerflow.storage.protocol import Delta
+from deerflow.storage.sql.dialect import SQLITE, Dialect
 from deerflow.storage.sql.driver import Connection
 
 GONE = "The thread was deleted."
@@ -28,6 +29,22 @@ class ThreadRef:
     last_seq: int
 
 
+def new_key(connection: Connection, key: str) -> int:
+    """Register a thread's key; its row.
+
+    Raises:
+        ConflictError: the key was used before.
+    """
+    row = connection.execute(
+        "INSERT INTO thread_keys (thread_key, last_seq) VALUES (?, 0)"
+        " ON CONFLICT (thread_key) DO NOTHING RETURNING id",
+        (key,),
+    ).fetchone()
+    if row is None:
+        raise ConflictError("A thread with this key existed before.")
+    return int(row[0])
+
+
 @dataclass(frozen=True, slots=True)
 class Mark:
     """Lengths of what a batch tells."""
@@ -44,10 +61,12 @@ class Batch:
     Attributes:
         connection: the writer's.
         refs: threads by key.
+        dialect: of the connection's database.
         events, deltas, deleted: what followers hear after the commit.
     """
 
     connection: Connection
+    dialect: Dialect = SQLITE
     refs: dict[str, ThreadRef] = field(default_factory=dict[str, ThreadRef])
     events: dict[str, list[Event]] = field(default_factory=dict[str, list[Event]])
     deltas: dict[str, list[Delta | Dropped]] = field(
@@ -55,9 +74,26 @@ class Batch:
     )
     deleted: list[str] = field(default_factory=list[str])
     _counted: dict[int, int] = field(default_factory=dict[int, int])
+    _held: set[str] = field(default_factory=set[str])
+
+    def holds(self, worker_id: str) -> bool:
+        """Whether a worker has its row; it keeps it until the transaction ends."""
+        if worker_id not in self._held:
+            sql = f"SELECT 1 FROM workers WHERE worker_id = ?{self.dialect.hold}"  # noqa: S608
+            if self.connection.execute(sql, (worker_id,)).fetchone() is None:
+                return False
+            self._held.add(worker_id)
+        return True
+
+    def removed(self, worker_id: str) -> None:
+        """The transaction itself has removed a worker."""
+        self._held.discard(worker_id)
 
     def thread(self, key: str) -> ThreadRef:
         """The thread, its key registered when it is new.
+
+        An operation asks for it before it looks at the thread's rows: where several writers are at
+        work at once, this is what makes them wait for one another.
 
         Raises:
             ThreadGoneError: the key is retired.
@@ -70,14 +106,11 @@ class Batch:
     def _load(self, key: str) -> ThreadRef:
         row = self.connection.execute(
             "SELECT k.id, t.thread_id, k.last_seq, k.retired_at FROM thread_keys k"
-            " LEFT JOIN threads t ON t.id = k.id WHERE k.thread_key = ?",
+            " LEFT JOIN threads t ON t.id = k.id WHERE k.thread_key = ? /*pg FOR UPDATE OF k */",
             (key,),
         ).fetchone()
         if row is None:
-            cursor = self.connection.execute(
-                "INSERT INTO thread_keys (thread_key, last_seq) VALUES (?, 0)", (key,)
-            )
-            return ThreadRef(int(cursor.lastrowid or 0), key, 0)
+            return ThreadRef(new_key(self.connection, key), key, 0)
         if row[3] is not None:
             raise ThreadGoneError(GONE)
         return ThreadRef(row[0], row[1] or key, row[2])
@@ -113,3 +146,4 @@ class Batch:
         del self.deleted[mark.deleted :]
         self.refs.clear()
         self._counted.clear()
+        self._held.clear()

@@ -22,7 +22,7 @@ _ONE = (
 _ID = "SELECT id FROM batches WHERE batch_id = ?"
 _INSERT = (
     "INSERT INTO batches (batch_id, user_id, thread, run_id, total, created_at, settings)"
-    " VALUES (?, ?, ?, ?, ?, ?, ?)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?) RETURNING id"
 )
 _INSERT_ITEM = (
     "INSERT INTO batch_items (batch, position, status, attempts, owner, item)"
@@ -122,7 +122,7 @@ class SqlBatches:
                 raise ConflictError("A batch with this id belongs to another thread.")
             if found is None:
                 head = (row.batch_id, row.user_id, ref.id, row.run_id, row.total, row.created_at)
-                id = connection.execute(_INSERT, (*head, settings)).lastrowid
+                id = connection.execute(_INSERT, (*head, settings)).fetchone()[0]
                 connection.executemany(
                     _INSERT_ITEM, ((id, place, text) for place, text in enumerate(texts))
                 )
@@ -140,7 +140,7 @@ class SqlBatches:
         def work(batch: Batch) -> int:
             connection, id = batch.connection, _id(batch.connection, batch_id)
             count = connection.execute(_REOPEN_WAITING, (id,)).rowcount
-            for owner in {self._owner, *dead_owners(connection, _OWNERS, (id,))}:
+            for owner in {self._owner, *dead_owners(batch, _OWNERS, (id,))}:
                 count += connection.execute(_REOPEN_RUNNING, (id, owner)).rowcount
             return count
 

@@ -38,13 +38,14 @@ class SqlBlobs:
         def work(batch: Batch) -> None:
             connection, ref = batch.connection, batch.thread(thread_key)
             connection.execute(
-                "INSERT OR IGNORE INTO blobs (user_id, sha256, media_type, data)"
-                " VALUES (?, ?, ?, ?)",
+                "INSERT INTO blobs (user_id, sha256, media_type, data) VALUES (?, ?, ?, ?)"
+                " ON CONFLICT (user_id, sha256) DO NOTHING",
                 (user_id, sha, media_type, data),
             )
             connection.execute(
-                "INSERT OR IGNORE INTO blob_refs (thread, blob)"
-                " SELECT ?, id FROM blobs WHERE user_id = ? AND sha256 = ?",
+                "INSERT INTO blob_refs (thread, blob)"
+                " SELECT ?, id FROM blobs WHERE user_id = ? AND sha256 = ?"
+                " ON CONFLICT (thread, blob) DO NOTHING",
                 (ref.id, user_id, sha),
             )
 

@@ -6,9 +6,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from deerflow.storage.owner import is_alive
+from deerflow.storage.owner import WORKER, is_alive, is_gone
 from deerflow.storage.sql.batch import Batch
-from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.transactions import Work
 from deerflow.storage.sql.writer import Writer
 
@@ -16,9 +15,13 @@ T = TypeVar("T")
 
 
 async def claimed(
-    writer: Writer, work: Work[list[T]], give_back: Callable[[Batch, list[T]], None]
+    writer: Writer,
+    work: Work[list[T]],
+    give_back: Callable[[Batch, list[T]], None],
+    *,
+    scope: str = "",
 ) -> list[T]:
-    """What the operation took.
+    """What the operation took; `scope` is the thread that it is alone with, if any.
 
     A caller that is cancelled while it waits never learns what it has: that is given back, queued
     behind the claim.
@@ -30,7 +33,7 @@ async def claimed(
         taken.extend(work(batch))
         return list(taken)
 
-    ticket = writer.submit(remembered)
+    ticket = writer.submit(remembered, scope=scope, fenced=False)
 
     def undo(batch: Batch) -> None:
         if taken and not (ticket.done and ticket.error is not None):
@@ -39,11 +42,22 @@ async def claimed(
     try:
         return await ticket
     except asyncio.CancelledError:
-        writer.submit(undo)
+        writer.submit(undo, scope=scope, fenced=False)
         raise
 
 
-def dead_owners(connection: Connection, sql: str, values: tuple[Any, ...] = ()) -> list[str]:
+def is_living(batch: Batch, owner: str) -> bool:
+    """Whether a process runs, or a worker's lease holds."""
+    if not owner.startswith(WORKER):
+        return is_alive(owner)
+    row = batch.connection.execute(
+        f"SELECT process FROM workers WHERE worker_id = ? AND expires_at > {batch.dialect.now}",  # noqa: S608
+        (owner,),
+    ).fetchone()
+    return row is not None and not is_gone(row[0])
+
+
+def dead_owners(batch: Batch, sql: str, values: tuple[Any, ...] = ()) -> list[str]:
     """Owners that the query names and that no longer live."""
-    rows = connection.execute(sql, values).fetchall()
-    return [owner for (owner,) in rows if not is_alive(owner)]
+    rows = batch.connection.execute(sql, values).fetchall()
+    return [owner for (owner,) in rows if not is_living(batch, owner)]

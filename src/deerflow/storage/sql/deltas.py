@@ -15,16 +15,13 @@ from deerflow.storage.sql.writer import Writer
 from deerflow.storage.ticket import Ticket
 
 _INSERT = (
-    "INSERT OR REPLACE INTO run_deltas (thread, run_id, message_id, start, text)"
-    " VALUES (?, ?, ?, ?, ?)"
+    "INSERT INTO run_deltas (thread, run_id, message_id, start, text) VALUES (?, ?, ?, ?, ?)"
+    " ON CONFLICT (run_id, message_id, start) DO UPDATE"
+    " SET thread = excluded.thread, text = excluded.text"
 )
 _OF_MESSAGE = (
     "SELECT run_id, message_id, start, text FROM run_deltas"
     " WHERE run_id = ? AND message_id = ? ORDER BY start"
-)
-_OF_THREAD = (
-    "SELECT d.run_id, d.message_id, d.start, d.text FROM run_deltas d"
-    " JOIN thread_keys k ON k.id = d.thread WHERE k.thread_key = ? ORDER BY d.id"
 )
 
 
@@ -115,7 +112,7 @@ class SqlDeltas:
             )
             batch.deltas.setdefault(row[0], []).append(Dropped(run_id, message_id))
 
-        return self._writer.submit(work)
+        return self._writer.submit(work, scope=self._writer.fences.scope_of(run_id))
 
     def _insert(self, batch: Batch, thread_key: str, pending: _Pending) -> None:
         ref, delta = batch.thread(thread_key), pending.whole()
@@ -125,18 +122,3 @@ class SqlDeltas:
             _INSERT, (ref.id, delta.run_id, delta.message_id, delta.offset, delta.text)
         )
         batch.deltas.setdefault(thread_key, []).append(delta)
-
-
-def look(hub: Hub, connection: Connection) -> None:
-    """Another process has committed: followers of events read, deltas are handed out."""
-    hub.look()
-    for key in hub.delta_keys():
-        deltas = unfinished(connection, key)
-        for follower in hub.delta_followers(key) if deltas else ():
-            follower.post(follower.push, deltas)
-
-
-def unfinished(connection: Connection, thread_key: str) -> list[Delta]:
-    """Committed deltas of the thread's unfinished messages, whoever wrote them."""
-    rows = connection.execute(_OF_THREAD, (thread_key,)).fetchall()
-    return [Delta(*row) for row in rows]

@@ -1,21 +1,123 @@
-"""The SQLite module and its connections: which library, which pragmas, which errors."""
+"""What stores see of a database, and SQLite: which library, which pragmas, which errors.
+
+Statements are written once, for SQLite and PostgreSQL: parameters are `?`, upserts are
+`ON CONFLICT`, new ids come by `RETURNING id`. What only PostgreSQL is told stands in a comment that
+begins with `pg`: `SELECT … LIMIT ? /*pg FOR UPDATE SKIP LOCKED */`. Writers of SQLite are alone;
+on PostgreSQL writes of one scope (thread) are alone among each other, and so are all writes without
+a scope (see `deerflow.storage.postgres.database`).
+"""
 
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import cast
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from deerflow.errors import StorageError
+from deerflow.storage.sql.dialect import SQLITE, Dialect
+
+if TYPE_CHECKING:
+    from deerflow.storage.sql.batch import Batch
 
 MINIMUM = (3, 42, 0)
 """Oldest SQLite that every part can use (DBOS needs `unixepoch('subsec')`)."""
 BUSY_SECONDS = 10.0
 PAGE_BYTES = 4096
+IDLE_PAGES, LAST_PAGES = 500, 20_000
+"""Free pages (4 KiB) that are given back to the disk at once, when idle and at the end."""
 
-Connection = sqlite3.Connection
-"""Connections of both modules have this shape."""
+
+class Cursor(Protocol):
+    """The rows of a statement."""
+
+    @property
+    def rowcount(self) -> int:
+        """Rows that were changed."""
+        ...
+
+    def fetchone(self) -> Any:
+        """The next row as a tuple, None at the end."""
+        ...
+
+    def fetchall(self) -> list[Any]:
+        """All further rows."""
+        ...
+
+
+class Connection(Protocol):
+    """A connection in autocommit mode; of a `sqlite3` module, or one that looks like it."""
+
+    @property
+    def in_transaction(self) -> bool:
+        """Whether a transaction is open, be it spoilt."""
+        ...
+
+    def execute(self, sql: str, parameters: Sequence[Any] = ..., /) -> Cursor:
+        """Run a statement."""
+        ...
+
+    def executemany(self, sql: str, parameters: Iterable[Sequence[Any]], /) -> Cursor:
+        """Run a statement once for each tuple of parameters."""
+        ...
+
+    def close(self) -> None:
+        """Close it."""
+        ...
+
+
+class Database(Protocol):
+    """A database that connections are opened to, where its kinds differ."""
+
+    @property
+    def dialect(self) -> Dialect:
+        """How it says what databases do not say alike."""
+        ...
+
+    @property
+    def growing_ids(self) -> bool:
+        """Whether ids of new rows are always above all that there ever were."""
+        ...
+
+    def connect(self, *, read_only: bool = False) -> Connection:
+        """Open a connection.
+
+        Raises:
+            StorageError: the database cannot be reached.
+        """
+        ...
+
+    def begin(self, connection: Connection, *, alone: bool) -> None:
+        """Begin a transaction that writes.
+
+        Args:
+            connection: to begin it on.
+            alone: it holds writes that belong to no thread.
+        """
+        ...
+
+    def lock(self, batch: Batch, keys: Sequence[str]) -> None:
+        """Read threads that a transaction writes to, in an order that all processes keep."""
+        ...
+
+    def landed(self, connection: Connection) -> bool:
+        """Whether the transaction whose COMMIT failed is committed all the same."""
+        ...
+
+    def again(self, error: Exception, tries: int) -> float | None:
+        """Seconds until a transaction that failed is run again, None when it has failed for good.
+
+        Args:
+            error: a DatabaseError.
+            tries: how often it has been run.
+        """
+        ...
+
+    def tidy(self, connection: Connection, *, last: bool) -> bool:
+        """Give the space of deleted threads back, a little at a time; whether there is more."""
+        ...
 
 
 def sqlite_module() -> ModuleType:
@@ -38,7 +140,77 @@ def sqlite_module() -> ModuleType:
 
 DRIVER = sqlite_module()
 DatabaseError: type[Exception] = DRIVER.Error
-"""Root of what the driver raises."""
+"""Root of what a driver raises, errors of a server included."""
+
+
+class ServerError(DatabaseError):  # pyright: ignore[reportGeneralTypeIssues, reportUntypedBaseClass]
+    """What a database server or the way to it failed with.
+
+    Attributes:
+        meaning: the message for the user.
+        state: SQLSTATE, "" when the server said nothing.
+        lost: the connection is gone.
+    """
+
+    def __init__(self, meaning: StorageError, *, state: str = "", lost: bool = False) -> None:
+        super().__init__(meaning.message)
+        self.meaning = meaning
+        self.state = state
+        self.lost = lost
+
+    @property
+    def whole(self) -> bool:
+        """Whether the whole transaction is to be run again, not this statement alone.
+
+        Class 40 are deadlocks and serialization failures.
+        """
+        return self.lost or self.state.startswith("40")
+
+    @property
+    def raced(self) -> bool:
+        """Whether another process has just written what this one was about to (23505)."""
+        return self.state == "23505"
+
+
+@dataclass(frozen=True, slots=True)
+class SqliteFile:
+    """A database in a file, its schema up to date (see `schema.prepare`)."""
+
+    path: Path
+    dialect: Dialect = SQLITE
+    growing_ids: bool = False
+
+    def connect(self, *, read_only: bool = False) -> Connection:
+        """See Database."""
+        return connect(self.path, read_only=read_only)
+
+    def begin(self, connection: Connection, *, alone: bool) -> None:
+        """See Database. SQLite has one writer at a time."""
+        del alone
+        connection.execute("BEGIN IMMEDIATE")
+
+    def lock(self, batch: Batch, keys: Sequence[str]) -> None:
+        """See Database. Each thread is read when it is needed."""
+
+    def landed(self, connection: Connection) -> bool:
+        """See Database. A COMMIT that fails has changed nothing."""
+        del connection
+        return False
+
+    def again(self, error: Exception, tries: int) -> float | None:
+        """See Database. SQLite waits for locks by itself."""
+        del error, tries
+        return None
+
+    def tidy(self, connection: Connection, *, last: bool) -> bool:
+        """See Database."""
+        pages = LAST_PAGES if last else IDLE_PAGES
+        try:
+            connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
+            left = connection.execute("PRAGMA freelist_count").fetchone()[0]
+        except DatabaseError:  # busy or full: the pages stay free for new rows
+            return False
+        return left > 0
 
 
 def connect(path: Path, *, read_only: bool = False) -> Connection:
@@ -65,7 +237,7 @@ def connect(path: Path, *, read_only: bool = False) -> Connection:
             connection.execute("PRAGMA journal_size_limit=1048576")
     except DatabaseError as error:
         raise translated(error) from error
-    return connection
+    return cast(Connection, connection)
 
 
 def translated(error: Exception) -> StorageError:
@@ -73,6 +245,8 @@ def translated(error: Exception) -> StorageError:
 
     SQLite result codes: https://www.sqlite.org/rescode.html
     """
+    if isinstance(error, ServerError):
+        return error.meaning
     code = int(getattr(error, "sqlite_errorcode", 0) or 0) & 0xFF
     message, cure, retryable = _MEANING.get(
         code, (f"The database failed: {error}.", "Look at the log of the server.", False)

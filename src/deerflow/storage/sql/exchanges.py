@@ -14,8 +14,9 @@ from deerflow.storage.sql.reader import Readers
 from deerflow.storage.sql.writer import Writer
 
 _INSERT = (
-    "INSERT OR IGNORE INTO memory_queue (entry_id, user_id, thread, thread_id, queued_at, due_at,"
+    "INSERT INTO memory_queue (entry_id, user_id, thread, thread_id, queued_at, due_at,"
     " attempts, owner, payload) VALUES (?, ?, ?, ?, ?, 0, ?, '', ?)"
+    " ON CONFLICT (entry_id) DO NOTHING"
 )
 _TIMES = (
     "SELECT min(queued_at), max(queued_at) FROM memory_queue"
@@ -83,7 +84,7 @@ class SqlExchanges:
 
         def work(batch: Batch) -> list[QueuedExchange]:
             connection = batch.connection
-            for owner in dead_owners(connection, _OWNERS):
+            for owner in dead_owners(batch, _OWNERS):
                 connection.execute(_FREE, (owner,))
             group = connection.execute(sql, values).fetchone()
             if group is None:

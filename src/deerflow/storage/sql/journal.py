@@ -13,13 +13,17 @@ from deerflow.storage.sql.reader import Readers
 from deerflow.storage.sql.writer import Writer
 
 _STARTED = (
-    "INSERT OR IGNORE INTO tool_calls (thread, run_id, call, name, started) VALUES (?, ?, ?, ?, 1)"
+    "INSERT INTO tool_calls (thread, run_id, call, name, started) VALUES (?, ?, ?, ?, 1)"
+    " ON CONFLICT (thread, call) DO NOTHING"
 )
 _FINISHED = (
     "INSERT INTO tool_calls (thread, run_id, call, name, started, result) VALUES (?, ?, ?, ?, 0, ?)"
     " ON CONFLICT (thread, call) DO UPDATE SET result = excluded.result, name = excluded.name"
 )
-_REPLIED = "INSERT OR REPLACE INTO model_calls (thread, run_id, call, reply) VALUES (?, ?, ?, ?)"
+_REPLIED = (
+    "INSERT INTO model_calls (thread, run_id, call, reply) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (thread, call) DO UPDATE SET run_id = excluded.run_id, reply = excluded.reply"
+)
 _TOOL = (
     "SELECT c.name, c.started, c.result FROM tool_calls c"
     " JOIN thread_keys k ON k.id = c.thread WHERE k.thread_key = ? AND c.call = ?"

@@ -6,11 +6,13 @@ import asyncio
 import contextlib
 from pathlib import Path
 
-from deerflow.config.schema import DatabaseConfig
+from deerflow.config.schema import CheckpointCacheConfig, DatabaseConfig, StreamBridgeConfig
 from deerflow.errors import StorageError
+from deerflow.storage.checkpoints.hybrid import ValueCache
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.driver import PAGE_BYTES
+from deerflow.storage.sql.notifier import Bridge
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
 
@@ -18,24 +20,27 @@ FILE = "deerflow.db"
 FOLDER = "data"
 
 
-async def open_storage(config: DatabaseConfig, home: Path) -> Storage:
+async def open_storage(
+    config: DatabaseConfig, home: Path, stream: StreamBridgeConfig | None = None
+) -> Storage:
     """Open the database, made or upgraded when that is needed.
 
     Args:
         config: section `database`.
+        stream: section `stream_bridge`.
         home: DEER_FLOW_HOME; the file is `data/deerflow.db` below it unless `sqlite_dir` says
             otherwise.
 
     Raises:
-        StorageError: the folder or the file cannot be used, or a newer version wrote it.
+        ConfigError: backend postgres without an address.
+        StorageError: the folder, the file or the server cannot be used, the driver of PostgreSQL
+            is not installed, or a newer version wrote the tables.
     """
     if config.backend == "memory":
         return InMemoryStorage()
     if config.backend == "postgres":
-        raise StorageError(
-            "This version has no PostgreSQL storage.", cure="Set database.backend to sqlite."
-        )
-    return await asyncio.to_thread(_open, database_file(config, home).parent)
+        return await asyncio.to_thread(_open_postgres, config, stream)
+    return await asyncio.to_thread(_open, database_file(config, home).parent, stream)
 
 
 def database_file(config: DatabaseConfig, home: Path) -> Path:
@@ -44,7 +49,7 @@ def database_file(config: DatabaseConfig, home: Path) -> Path:
     return folder / FILE
 
 
-def _open(folder: Path) -> SqliteStorage:
+def _open(folder: Path, stream: StreamBridgeConfig | None) -> SqliteStorage:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -56,11 +61,54 @@ def _open(folder: Path) -> SqliteStorage:
     new = not path.exists()
     try:
         prepare(path)
-        return SqliteStorage(path)
+        return SqliteStorage(path, bridge=_bridge(stream))
     except StorageError:
         if new:
             _take_back(path)
         raise
+
+
+def _open_postgres(config: DatabaseConfig, stream: StreamBridgeConfig | None) -> Storage:
+    try:
+        from deerflow.storage.postgres.storage import (  # noqa: PLC0415  # only where it is used
+            open_postgres,
+        )
+    except ImportError as error:
+        raise StorageError(
+            "The driver of PostgreSQL is not installed.",
+            cure="Install deerflow with the extra postgres.",
+        ) from error
+    return open_postgres(config, _bridge(stream), _cache(config.checkpoint_cache))
+
+
+def _bridge(stream: StreamBridgeConfig | None) -> Bridge | None:
+    """What `stream_bridge` names; None for the database's own way."""
+    if stream is None or stream.type != "redis":
+        return None
+    try:
+        from deerflow.storage.redis.notify import redis_bridge  # noqa: PLC0415  # only where used
+    except ImportError as error:
+        raise _no_redis() from error
+    return redis_bridge(stream.redis_url or "", stream.max_connections)
+
+
+def _cache(config: CheckpointCacheConfig) -> ValueCache | None:
+    """What `database.checkpoint_cache` names besides this process's own memory."""
+    if config.type != "redis":
+        return None
+    try:
+        from deerflow.storage.redis.values import RedisValues  # noqa: PLC0415  # only where used
+    except ImportError as error:
+        raise _no_redis() from error
+    return RedisValues(
+        config.redis_url or "", ttl_seconds=config.ttl_seconds, max_entries=config.max_entries
+    )
+
+
+def _no_redis() -> StorageError:
+    return StorageError(
+        "The driver of Redis is not installed.", cure="Install deerflow with the extra redis."
+    )
 
 
 def _take_back(path: Path) -> None:

@@ -4,35 +4,36 @@ from __future__ import annotations
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 from typing import TypeVar
 
 from deerflow.errors import StorageError
-from deerflow.storage.sql.driver import Connection, DatabaseError, connect, translated
+from deerflow.storage.sql.driver import Connection, Database, DatabaseError, translated
 from deerflow.storage.sql.writer import Writer
 
 T = TypeVar("T")
 THREADS = 2
-"""Readers at once; SQLite's own work is short and the rest is Python under one lock."""
+"""Readers at once; a query's own work is short and the rest is Python under one lock."""
 
 
 class Readers:
     """Runs queries off the loop.
 
     Args:
-        path: database file.
+        database: where to read.
         writer: whose queued writes a read of the same scope must see.
+        threads: how many read at once, each with its own connection.
     """
 
-    def __init__(self, path: Path, writer: Writer) -> None:
-        self._path = path
+    def __init__(self, database: Database, writer: Writer, threads: int = THREADS) -> None:
+        self._database = database
         self._writer = writer
         self._local = threading.local()
         self._open: list[Connection] = []
         self._closed = False
-        self._pool = ThreadPoolExecutor(THREADS, thread_name_prefix="deerflow-reader")
+        self._pool = ThreadPoolExecutor(threads, thread_name_prefix="deerflow-reader")
 
     async def read(self, query: Callable[[Connection], T], *, scope: str | None = None) -> T:
         """The query's result.
@@ -59,16 +60,23 @@ class Readers:
             connection.close()
 
     def _run(self, query: Callable[[Connection], T]) -> T:
+        tries = 0
         try:
-            return query(self._connection())
-        except DatabaseError as error:
-            raise translated(error) from error
+            while True:
+                try:
+                    return query(self._connection())
+                except DatabaseError as error:
+                    tries += 1
+                    wait = self._database.again(error, tries)
+                    if wait is None or self._closed:
+                        raise translated(error) from error
+                    time.sleep(wait)
         except UnicodeEncodeError as error:
             raise StorageError("An id holds characters that no text encoding has.") from error
 
     def _connection(self) -> Connection:
         found: Connection | None = getattr(self._local, "connection", None)
         if found is None:
-            found = self._local.connection = connect(self._path, read_only=True)
+            found = self._local.connection = self._database.connect(read_only=True)
             self._open.append(found)
         return found

@@ -9,21 +9,30 @@ from typing import Any
 
 from deerflow.errors import ConflictError, NotFoundError, ThreadGoneError
 from deerflow.storage.encoding import dump_json, load_json, pack, unpack
-from deerflow.storage.owner import is_alive
+from deerflow.storage.owner import WORKER
 from deerflow.storage.protocol import RunRow
 from deerflow.storage.sql.batch import Batch
+from deerflow.storage.sql.claims import is_living
+from deerflow.storage.sql.deliveries import release_deliveries
 from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.events import insert_event
 from deerflow.storage.sql.journal import forget_run
-from deerflow.storage.states import ABANDONED, THREAD_STATUS
+from deerflow.storage.states import ABANDONED, ACTIVE, QUEUED, THREAD_STATUS
 
-SELECT_RUN = (
-    "SELECT r.run_id, k.thread_key, r.status, r.created_at, r.started_at, r.ended_at,"
-    " r.input, r.config, r.outcome, r.error, r.usage, r.owner"
-    " FROM runs r JOIN thread_keys k ON k.id = r.thread"
+RUN_COLUMNS = (
+    "r.run_id, k.thread_key, r.status, r.created_at, r.started_at, r.ended_at,"
+    " r.input, r.config, r.outcome, r.error, r.usage, r.metadata, r.owner, r.not_before, r.cancel,"
+    " r.attempt, r.priority"
 )
-ACTIVE = f"{SELECT_RUN} WHERE k.thread_key = ? AND r.ended_at IS NULL ORDER BY r.id DESC LIMIT 1"
-_KEY = "SELECT thread_key FROM thread_keys WHERE id = ?"
+SELECT_RUN = f"SELECT {RUN_COLUMNS} FROM runs r JOIN thread_keys k ON k.id = r.thread"  # noqa: S608
+FIRST_OPEN = f"{SELECT_RUN} WHERE k.thread_key = ? AND r.ended_at IS NULL ORDER BY r.id LIMIT 1"
+_KEY_OF_RUN = (
+    "SELECT k.thread_key FROM runs r JOIN thread_keys k ON k.id = r.thread WHERE r.run_id = ?"
+)
+_READY_IN = (
+    "SELECT 1 FROM runs WHERE thread = ? AND ended_at IS NULL"
+    " AND status = 'pending' AND (not_before IS NULL OR not_before <= ?) LIMIT 1"
+)
 ONE_RUN = f"{SELECT_RUN} WHERE r.run_id = ?"
 _INSERT = (
     "INSERT INTO runs (run_id, thread, status, owner, created_at, started_at, input, config)"
@@ -45,8 +54,23 @@ def _unpacked(data: bytes | None) -> Any:
 
 
 def run_row(row: tuple[Any, ...]) -> RunRow:
-    """A row of SELECT_RUN."""
-    return RunRow(*row[:6], *map(_unpacked, row[6:11]), owner=row[11])
+    """A row of SELECT_RUN (its columns are RUN_COLUMNS)."""
+    input, config, outcome, error, usage, metadata = map(_unpacked, row[6:12])
+    owner, not_before, cancel, attempt, priority = row[12:]
+    return RunRow(
+        *row[:6],
+        input=input,
+        config=config,
+        outcome=outcome,
+        error=error,
+        usage=usage,
+        owner=owner,
+        metadata=metadata or {},
+        not_before=not_before,
+        cancel=cancel,
+        attempt=attempt,
+        priority=priority,
+    )
 
 
 def one_run(connection: Connection, sql: str, value: str) -> RunRow | None:
@@ -73,7 +97,7 @@ def start_work(
             raise NotFoundError("There is no such thread.")
         if connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone():
             raise ConflictError("A run with this id exists already.")
-        _bury(connection, ref.id, now)
+        _bury(batch, ref.id, now)
         connection.execute(_INSERT, (run_id, ref.id, owner, now, now, *texts))
         connection.execute(
             "UPDATE threads SET status = 'busy', updated_at = ? WHERE id = ?", (now, ref.id)
@@ -85,18 +109,36 @@ def start_work(
     return work
 
 
-def _bury(connection: Connection, thread: int, now: float) -> None:
-    """Close runs that dead processes left open; ConflictError when a living one works."""
-    rows = connection.execute(
-        "SELECT id, owner FROM runs WHERE thread = ? AND ended_at IS NULL", (thread,)
+def _bury(batch: Batch, thread: int, now: float) -> None:
+    """Close runs that dead processes left open; ConflictError when one is queued or executed."""
+    rows = batch.connection.execute(
+        "SELECT id, owner, status FROM runs WHERE thread = ? AND ended_at IS NULL", (thread,)
     ).fetchall()
-    for id, owner in rows:
-        if is_alive(owner):
-            raise ConflictError("Another run of this thread is active.")
-        connection.execute(
+    for id, owner, status in rows:
+        if status == "pending":
+            raise ConflictError(QUEUED, cure="Wait for its end, or stop it.")
+        if is_living(batch, owner):
+            raise ConflictError(ACTIVE)
+        batch.connection.execute(
             "UPDATE runs SET status = 'error', ended_at = ?, error = ? WHERE id = ?",
             (now, packed(ABANDONED), id),
         )
+        if owner.startswith(WORKER):
+            remove_worker(batch, owner)
+
+
+def remove_worker(batch: Batch, worker_id: str) -> list[RunRow]:
+    """Take a worker's row and give its runs back to the queue: its late writes are refused."""
+    connection = batch.connection
+    connection.execute("DELETE FROM workers WHERE worker_id = ?", (worker_id,))
+    batch.removed(worker_id)
+    owned = f"{SELECT_RUN} WHERE r.owner = ? AND r.status = 'running' ORDER BY r.id"
+    runs = [run_row(row) for row in connection.execute(owned, (worker_id,)).fetchall()]
+    connection.execute(
+        "UPDATE runs SET status = 'pending', owner = '' WHERE owner = ? AND status = 'running'",
+        (worker_id,),
+    )
+    return [replace(run, status="pending", owner="") for run in runs]
 
 
 def reopen_work(thread_key: str, run_id: str, owner: str) -> Callable[[Batch], RunRow]:
@@ -107,7 +149,7 @@ def reopen_work(thread_key: str, run_id: str, owner: str) -> Callable[[Batch], R
         found = one_run(connection, ONE_RUN, run_id)
         if found is None or found.thread_key != thread_key or found.status == "success":
             raise NotFoundError("There is no such run to go on with.")
-        _bury(connection, ref.id, now)
+        _bury(batch, ref.id, now)
         connection.execute(
             "UPDATE runs SET status = 'running', owner = ?, ended_at = NULL, outcome = NULL,"
             " error = NULL WHERE run_id = ?",
@@ -132,25 +174,24 @@ def end_work(
     """The operation that ends a run; `documents` = outcome, error, usage. The first end counts."""
     last = None if event is None else (event[0], dump_json(event[1]))
     texts = [packed(document) for document in documents]
-    shown = THREAD_STATUS[status]
 
     def work(batch: Batch) -> None:
         connection, now = batch.connection, time.time()
-        row = connection.execute(_END, (status, now, *texts, run_id)).fetchall()
-        if not row:
-            known = connection.execute("SELECT 1 FROM runs WHERE run_id = ?", (run_id,)).fetchone()
-            if known is None:
-                raise ThreadGoneError("The run's thread was deleted.")
+        key = connection.execute(_KEY_OF_RUN, (run_id,)).fetchone()
+        if key is None:
+            raise ThreadGoneError("The run's thread was deleted.")
+        ref = batch.thread(key[0])
+        if not connection.execute(_END, (status, now, *texts, run_id)).fetchall():
             return
-        thread = row[0][0]
+        waits = connection.execute(_READY_IN, (ref.id, now)).fetchone() is not None
         connection.execute(
             "UPDATE threads SET status = ?, updated_at = ? WHERE id = ?",
-            (shown, now, thread),
+            ("busy" if waits else THREAD_STATUS[status], now, ref.id),
         )
+        release_deliveries(connection, run_id, now)
         if last is not None:
-            key = connection.execute(_KEY, (thread,)).fetchone()[0]
-            insert_event(batch, key, run_id, *last)
+            insert_event(batch, key[0], run_id, *last)
         if status == "success":
-            forget_run(connection, run_id, thread)
+            forget_run(connection, run_id, ref.id)
 
     return work

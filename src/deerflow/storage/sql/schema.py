@@ -7,10 +7,10 @@ from pathlib import Path
 from deerflow.errors import StorageError
 from deerflow.storage.sql.driver import Connection, DatabaseError, connect, translated
 
-REVISIONS = ("0001", "0002")
+REVISIONS = ("0001", "0002", "0003")
 """Alembic revisions in order, the last one is what this version reads and writes."""
 
-_VERSION_TABLE = (
+VERSION_TABLE = (
     "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL,"
     " CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num))"
 )
@@ -26,17 +26,22 @@ def prepare(path: Path) -> None:
     found = _look(path) if path.exists() else None
     version = _make(path) if found is None else found
     if version and version not in REVISIONS:
-        raise StorageError(
-            f"The database has schema version {version}, newer than this program"
-            f" (it knows up to {REVISIONS[-1]}).",
-            cure="Install the newer version again, or choose another DEER_FLOW_HOME.",
-        )
+        raise newer(version)
     if version != REVISIONS[-1]:
         from deerflow.storage.migrations.upgrade import (  # noqa: PLC0415  # Alembic costs 0.3 s
             upgrade,
         )
 
         upgrade(path)
+
+
+def newer(version: str) -> StorageError:
+    """The error of a database that this program does not know."""
+    return StorageError(
+        f"The database has schema version {version}, newer than this program"
+        f" (it knows up to {REVISIONS[-1]}).",
+        cure="Install the newer version again, or choose another DEER_FLOW_HOME.",
+    )
 
 
 def _look(path: Path) -> str | None:
@@ -83,7 +88,7 @@ def _create(connection: Connection) -> str:
             for statement in schema.split(";\n"):
                 if statement.strip():
                     connection.execute(statement)
-            connection.execute(_VERSION_TABLE)
+            connection.execute(VERSION_TABLE)
             connection.execute("INSERT INTO alembic_version VALUES (?)", (version,))
     except DatabaseError:
         if connection.in_transaction:

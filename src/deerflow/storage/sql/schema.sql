@@ -19,6 +19,29 @@ CREATE INDEX ix_approvals_listed ON approvals (user_id, status, created_at);
 
 CREATE INDEX ix_approvals_thread ON approvals (thread);
 
+CREATE TABLE assistants (
+  user_id TEXT NOT NULL,
+  assistant_id TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  created_at FLOAT NOT NULL,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_assistants PRIMARY KEY (user_id, assistant_id, version)
+)
+ WITHOUT ROWID;
+
+CREATE TABLE audit (
+  id INTEGER NOT NULL,
+  at FLOAT NOT NULL,
+  user_id TEXT NOT NULL,
+  action TEXT NOT NULL,
+  target TEXT NOT NULL,
+  address TEXT NOT NULL,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_audit PRIMARY KEY (id)
+);
+
+CREATE INDEX ix_audit_user ON audit (user_id, at);
+
 CREATE TABLE batch_items (
   id INTEGER NOT NULL,
   batch INTEGER NOT NULL,
@@ -102,6 +125,73 @@ CREATE TABLE checkpoints (
 )
  WITHOUT ROWID;
 
+CREATE TABLE deliveries (
+  id INTEGER NOT NULL,
+  delivery_id TEXT NOT NULL,
+  thread INTEGER NOT NULL,
+  user_id TEXT NOT NULL,
+  run_id TEXT NOT NULL,
+  url TEXT NOT NULL,
+  status TEXT NOT NULL,
+  attempts INTEGER NOT NULL,
+  due_at FLOAT NOT NULL,
+  claimed_until FLOAT NOT NULL,
+  payload BLOB NOT NULL,
+  CONSTRAINT pk_deliveries PRIMARY KEY (id),
+  CONSTRAINT uq_deliveries_delivery_id UNIQUE (delivery_id)
+);
+
+CREATE INDEX ix_deliveries_due ON deliveries (status, due_at);
+
+CREATE INDEX ix_deliveries_thread ON deliveries (thread);
+
+CREATE TABLE feedback (
+  id INTEGER NOT NULL,
+  feedback_id TEXT NOT NULL,
+  thread INTEGER NOT NULL,
+  run_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  rating INTEGER NOT NULL,
+  created_at FLOAT NOT NULL,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_feedback PRIMARY KEY (id),
+  CONSTRAINT uq_feedback_feedback_id UNIQUE (feedback_id),
+  CONSTRAINT uq_feedback_run_id_user_id UNIQUE (run_id, user_id)
+);
+
+CREATE INDEX ix_feedback_thread ON feedback (thread);
+
+CREATE TABLE identities (
+  provider TEXT NOT NULL,
+  subject TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  CONSTRAINT pk_identities PRIMARY KEY (provider, subject)
+)
+ WITHOUT ROWID;
+
+CREATE INDEX ix_identities_user_id ON identities (user_id);
+
+CREATE TABLE items (
+  user_id TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  "key" TEXT NOT NULL,
+  created_at FLOAT NOT NULL,
+  updated_at FLOAT NOT NULL,
+  expires_at FLOAT,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_items PRIMARY KEY (user_id, namespace, "key")
+)
+ WITHOUT ROWID;
+
+CREATE TABLE login_attempts (
+  id INTEGER NOT NULL,
+  subject TEXT NOT NULL,
+  at FLOAT NOT NULL,
+  CONSTRAINT pk_login_attempts PRIMARY KEY (id)
+);
+
+CREATE INDEX ix_login_attempts_subject ON login_attempts (subject, at);
+
 CREATE TABLE memory_queue (
   id INTEGER NOT NULL,
   entry_id TEXT NOT NULL,
@@ -129,6 +219,15 @@ CREATE TABLE model_calls (
   run_id TEXT NOT NULL,
   reply BLOB NOT NULL,
   CONSTRAINT pk_model_calls PRIMARY KEY (thread, call)
+)
+ WITHOUT ROWID;
+
+CREATE TABLE preferences (
+  user_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  updated_at FLOAT NOT NULL,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_preferences PRIMARY KEY (user_id, name)
 )
  WITHOUT ROWID;
 
@@ -168,11 +267,56 @@ CREATE TABLE runs (
   outcome BLOB,
   error BLOB,
   usage BLOB,
+  metadata BLOB,
+  not_before FLOAT,
+  cancel TEXT DEFAULT '' NOT NULL,
+  attempt INTEGER DEFAULT '0' NOT NULL,
+  priority INTEGER DEFAULT '0' NOT NULL,
+  idempotency TEXT,
   CONSTRAINT pk_runs PRIMARY KEY (id),
   CONSTRAINT uq_runs_run_id UNIQUE (run_id)
 );
 
+CREATE UNIQUE INDEX ix_runs_idempotency ON runs (idempotency);
+
+CREATE INDEX ix_runs_status ON runs (status);
+
 CREATE INDEX ix_runs_thread ON runs (thread);
+
+CREATE TABLE schedule_runs (
+  id INTEGER NOT NULL,
+  schedule INTEGER NOT NULL,
+  occurrence FLOAT NOT NULL,
+  run_id TEXT NOT NULL,
+  thread_id TEXT NOT NULL,
+  created_at FLOAT NOT NULL,
+  note TEXT NOT NULL,
+  CONSTRAINT pk_schedule_runs PRIMARY KEY (id),
+  CONSTRAINT uq_schedule_runs_schedule_occurrence UNIQUE (schedule, occurrence)
+);
+
+CREATE INDEX ix_schedule_runs_note ON schedule_runs (note);
+
+CREATE INDEX ix_schedule_runs_run_id ON schedule_runs (run_id);
+
+CREATE TABLE schedules (
+  id INTEGER NOT NULL,
+  schedule_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  thread_id TEXT,
+  kind TEXT NOT NULL,
+  status TEXT NOT NULL,
+  next_at FLOAT,
+  created_at FLOAT NOT NULL,
+  updated_at FLOAT NOT NULL,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_schedules PRIMARY KEY (id),
+  CONSTRAINT uq_schedules_schedule_id UNIQUE (schedule_id)
+);
+
+CREATE INDEX ix_schedules_due ON schedules (status, next_at);
+
+CREATE INDEX ix_schedules_user ON schedules (user_id, created_at);
 
 CREATE TABLE spending (
   user_id TEXT NOT NULL,
@@ -193,6 +337,24 @@ CREATE TABLE thread_keys (
   CONSTRAINT uq_thread_keys_thread_key UNIQUE (thread_key)
 );
 
+CREATE TABLE tokens (
+  id INTEGER NOT NULL,
+  token_id TEXT NOT NULL,
+  user_id TEXT NOT NULL,
+  kind TEXT NOT NULL,
+  hash BLOB NOT NULL,
+  name TEXT NOT NULL,
+  created_at FLOAT NOT NULL,
+  expires_at FLOAT,
+  used_at FLOAT,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_tokens PRIMARY KEY (id),
+  CONSTRAINT uq_tokens_token_id UNIQUE (token_id),
+  CONSTRAINT uq_tokens_hash UNIQUE (hash)
+);
+
+CREATE INDEX ix_tokens_user ON tokens (user_id, kind);
+
 CREATE TABLE tool_calls (
   thread INTEGER NOT NULL,
   call BLOB NOT NULL,
@@ -201,6 +363,29 @@ CREATE TABLE tool_calls (
   started INTEGER NOT NULL,
   result BLOB,
   CONSTRAINT pk_tool_calls PRIMARY KEY (thread, call)
+)
+ WITHOUT ROWID;
+
+CREATE TABLE users (
+  id INTEGER NOT NULL,
+  user_id TEXT NOT NULL,
+  email TEXT NOT NULL,
+  password TEXT,
+  role TEXT NOT NULL,
+  active INTEGER NOT NULL,
+  created_at FLOAT NOT NULL,
+  data BLOB NOT NULL,
+  CONSTRAINT pk_users PRIMARY KEY (id),
+  CONSTRAINT uq_users_user_id UNIQUE (user_id),
+  CONSTRAINT uq_users_email UNIQUE (email)
+);
+
+CREATE TABLE workers (
+  worker_id TEXT NOT NULL,
+  process TEXT NOT NULL,
+  started_at FLOAT NOT NULL,
+  expires_at FLOAT NOT NULL,
+  CONSTRAINT pk_workers PRIMARY KEY (worker_id)
 )
  WITHOUT ROWID;
 

@@ -11,7 +11,7 @@ from deerflow.storage.sql.writer import Writer
 _ADD = (
     "INSERT INTO spending (user_id, day, currency, tokens, money) VALUES (?, ?, ?, ?, ?)"
     " ON CONFLICT (user_id, day, currency) DO UPDATE"
-    " SET tokens = tokens + excluded.tokens, money = money + excluded.money"
+    " SET tokens = spending.tokens + excluded.tokens, money = spending.money + excluded.money"
 )
 _OF = "SELECT currency, tokens, money FROM spending WHERE user_id = ? AND day = ?"
 

@@ -1,8 +1,6 @@
-"""The tables in SQLAlchemy: source of `schema.sql`, and what Alembic compares."""
+"""The tables of threads and runs in SQLAlchemy: what Alembic compares; see `render`."""
 
 from __future__ import annotations
-
-from typing import Any
 
 from sqlalchemy import (
     BigInteger,
@@ -12,44 +10,17 @@ from sqlalchemy import (
     Index,
     Integer,
     LargeBinary,
-    MetaData,
     Table,
     Text,
     UniqueConstraint,
 )
-from sqlalchemy.dialects import sqlite
-from sqlalchemy.schema import CreateIndex, CreateTable
 
-metadata = MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_N_name)s",
-    }
-)
-
-_Id = BigInteger().with_variant(Integer, "sqlite")
-
-
-def _id() -> Column[int]:
-    return Column("id", _Id, primary_key=True)
-
-
-def _key(name: str, type: Any) -> Column[Any]:
-    """Part of a primary key that the program gives."""
-    return Column(name, type, primary_key=True, autoincrement=False)
-
-
-def _thread() -> Column[int]:
-    """A row of thread_keys; no constraint, because deletion removes rows explicitly."""
-    return Column("thread", _Id, nullable=False)
-
+from deerflow.storage.sql.columns import ID, id_column, key_column, metadata, thread_column
 
 thread_keys = Table(
     "thread_keys",
     metadata,
-    _id(),
+    id_column(),
     Column("thread_key", Text, nullable=False),
     Column("last_seq", Integer, nullable=False),
     Column("retired_at", Float),
@@ -60,7 +31,7 @@ thread_keys = Table(
 threads = Table(
     "threads",
     metadata,
-    Column("id", _Id, ForeignKey("thread_keys.id"), primary_key=True),
+    Column("id", ID, ForeignKey("thread_keys.id"), primary_key=True),
     Column("user_id", Text, nullable=False),
     Column("thread_id", Text, nullable=False),
     Column("title", Text, nullable=False),
@@ -75,9 +46,9 @@ Index("ix_threads_newest", threads.c.user_id, threads.c.updated_at)
 runs = Table(
     "runs",
     metadata,
-    _id(),
+    id_column(),
     Column("run_id", Text, nullable=False),
-    _thread(),
+    thread_column(),
     Column("status", Text, nullable=False),
     Column("owner", Text, nullable=False),
     Column("created_at", Float, nullable=False),
@@ -88,15 +59,23 @@ runs = Table(
     Column("outcome", LargeBinary),
     Column("error", LargeBinary),
     Column("usage", LargeBinary),
+    Column("metadata", LargeBinary),
+    Column("not_before", Float),
+    Column("cancel", Text, nullable=False, server_default=""),
+    Column("attempt", Integer, nullable=False, server_default="0"),
+    Column("priority", Integer, nullable=False, server_default="0"),
+    Column("idempotency", Text, comment="sha256 of user and key"),
     UniqueConstraint("run_id"),
 )
 Index("ix_runs_thread", runs.c.thread)
+Index("ix_runs_status", runs.c.status)
+Index("ix_runs_idempotency", runs.c.idempotency, unique=True)
 
 run_events = Table(
     "run_events",
     metadata,
-    _key("thread", _Id),
-    _key("seq", Integer),
+    key_column("thread", ID),
+    key_column("seq", Integer),
     Column("run_id", Text, nullable=False),
     Column("type", Text, nullable=False),
     Column("created_at", Float, nullable=False),
@@ -107,8 +86,8 @@ run_events = Table(
 run_deltas = Table(
     "run_deltas",
     metadata,
-    _id(),
-    _thread(),
+    id_column(),
+    thread_column(),
     Column("run_id", Text, nullable=False),
     Column("message_id", Text, nullable=False),
     Column("start", Integer, nullable=False),
@@ -119,8 +98,8 @@ run_deltas = Table(
 tool_calls = Table(
     "tool_calls",
     metadata,
-    _key("thread", _Id),
-    _key("call", LargeBinary),
+    key_column("thread", ID),
+    key_column("call", LargeBinary),
     Column("run_id", Text, nullable=False),
     Column("name", Text, nullable=False),
     Column("started", Integer, nullable=False),
@@ -132,8 +111,8 @@ tool_calls = Table(
 model_calls = Table(
     "model_calls",
     metadata,
-    _key("thread", _Id),
-    _key("call", LargeBinary),
+    key_column("thread", ID),
+    key_column("call", LargeBinary),
     Column("run_id", Text, nullable=False),
     Column("reply", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
@@ -143,7 +122,7 @@ model_calls = Table(
 blobs = Table(
     "blobs",
     metadata,
-    _id(),
+    id_column(),
     Column("user_id", Text, nullable=False),
     Column("sha256", LargeBinary, nullable=False),
     Column("media_type", Text, nullable=False),
@@ -154,8 +133,8 @@ blobs = Table(
 blob_refs = Table(
     "blob_refs",
     metadata,
-    _key("thread", _Id),
-    _key("blob", _Id),
+    key_column("thread", ID),
+    key_column("blob", ID),
     Index("ix_blob_refs_blob", "blob"),
     sqlite_with_rowid=False,
 )
@@ -163,9 +142,9 @@ blob_refs = Table(
 checkpoints = Table(
     "checkpoints",
     metadata,
-    _key("thread", _Id),
-    _key("ns", Text),
-    _key("checkpoint_id", LargeBinary),
+    key_column("thread", ID),
+    key_column("ns", Text),
+    key_column("checkpoint_id", LargeBinary),
     Column("parent", LargeBinary, comment="checkpoint_id"),
     Column("run_id", Text),
     Column("data", LargeBinary, nullable=False),
@@ -175,8 +154,8 @@ checkpoints = Table(
 checkpoint_values = Table(
     "checkpoint_values",
     metadata,
-    _id(),
-    _thread(),
+    id_column(),
+    thread_column(),
     Column("ns", Text, nullable=False),
     Column("channel", Text, nullable=False),
     Column("checkpoint_id", LargeBinary, nullable=False),
@@ -188,10 +167,10 @@ checkpoint_values = Table(
 checkpoint_writes = Table(
     "checkpoint_writes",
     metadata,
-    _key("thread", _Id),
-    _key("ns", Text),
-    _key("checkpoint_id", LargeBinary),
-    _key("task", LargeBinary),
+    key_column("thread", ID),
+    key_column("ns", Text),
+    key_column("checkpoint_id", LargeBinary),
+    key_column("task", LargeBinary),
     Column("path", Text, nullable=False),
     Column("data", LargeBinary, nullable=False),
     sqlite_with_rowid=False,
@@ -201,10 +180,10 @@ checkpoint_writes = Table(
 approvals = Table(
     "approvals",
     metadata,
-    _id(),
+    id_column(),
     Column("user_id", Text, nullable=False),
     Column("approval_id", Text, nullable=False),
-    _thread(),
+    thread_column(),
     Column("status", Text, nullable=False),
     Column("created_at", Float, nullable=False),
     Column("expires_at", Float),
@@ -220,9 +199,9 @@ Index("ix_approvals_expiry", approvals.c.status, approvals.c.expires_at)
 batches = Table(
     "batches",
     metadata,
-    _id(),
+    id_column(),
     Column("batch_id", Text, nullable=False),
-    _thread(),
+    thread_column(),
     Column("user_id", Text, nullable=False),
     Column("run_id", Text, nullable=False),
     Column("total", Integer, nullable=False),
@@ -235,8 +214,8 @@ Index("ix_batches_thread", batches.c.thread)
 batch_items = Table(
     "batch_items",
     metadata,
-    _id(),
-    Column("batch", _Id, nullable=False),
+    id_column(),
+    Column("batch", ID, nullable=False),
     Column("position", Integer, nullable=False),
     Column("status", Text, nullable=False),
     Column("attempts", Integer, nullable=False),
@@ -250,10 +229,10 @@ Index("ix_batch_items_claim", batch_items.c.batch, batch_items.c.status, batch_i
 memory_queue = Table(
     "memory_queue",
     metadata,
-    _id(),
+    id_column(),
     Column("entry_id", Text, nullable=False),
     Column("user_id", Text, nullable=False),
-    _thread(),
+    thread_column(),
     Column("thread_id", Text, nullable=False),
     Column("queued_at", Float, nullable=False),
     Column("due_at", Float, nullable=False),
@@ -269,24 +248,10 @@ Index("ix_memory_queue_user", memory_queue.c.user_id, memory_queue.c.owner)
 spending = Table(
     "spending",
     metadata,
-    _key("user_id", Text),
-    _key("day", Text),
-    _key("currency", Text),
+    key_column("user_id", Text),
+    key_column("day", Text),
+    key_column("currency", Text),
     Column("tokens", BigInteger, nullable=False, comment="on the row without a currency"),
     Column("money", Float, nullable=False),
     sqlite_with_rowid=False,
 )
-
-
-def render_schema() -> str:
-    """SQL that creates every table on SQLite; the text of `schema.sql`."""
-    dialect = sqlite.dialect()
-    statements: list[str] = []
-    for table in metadata.sorted_tables:
-        statements.append(str(CreateTable(table).compile(dialect=dialect)).strip())
-        statements.extend(
-            str(CreateIndex(index).compile(dialect=dialect)).strip()
-            for index in sorted(table.indexes, key=lambda index: index.name or "")
-        )
-    lines = [line.rstrip() for line in ";\n\n".join(statements).splitlines()]
-    return "\n".join(lines).replace("\t", "  ") + ";\n"

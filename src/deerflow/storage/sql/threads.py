@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import time
 from collections.abc import Awaitable, Iterable
+from dataclasses import replace
 from typing import Any
 
-from deerflow.errors import ConflictError
+from deerflow.errors import ThreadGoneError
 from deerflow.storage.checkpoints.untouched import Untouched
 from deerflow.storage.encoding import clean_text, dump_json, load_json
-from deerflow.storage.protocol import RunRow, ThreadRow
-from deerflow.storage.sql.batch import Batch
+from deerflow.storage.protocol import RunRow, ThreadQuery, ThreadRow
+from deerflow.storage.sql.batch import GONE, Batch
 from deerflow.storage.sql.batches import delete_batches
 from deerflow.storage.sql.blobs import release_all
+from deerflow.storage.sql.copying import copy_thread
 from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.reader import Readers
 from deerflow.storage.sql.runs import (
-    ACTIVE,
+    FIRST_OPEN,
     ONE_RUN,
     SELECT_RUN,
     end_work,
@@ -25,51 +27,33 @@ from deerflow.storage.sql.runs import (
     run_row,
     start_work,
 )
+from deerflow.storage.sql.search import count_threads, search_threads
+from deerflow.storage.sql.thread_rows import (
+    SELECT_THREAD,
+    insert_thread,
+    one_thread,
+    thread_row,
+)
 from deerflow.storage.sql.writer import Writer
 from deerflow.storage.states import ABANDONED
 
-_SELECT = (
-    "SELECT t.user_id, t.thread_id, k.thread_key, t.title, t.created_at, t.updated_at, t.status,"
-    " t.metadata, k.last_seq FROM threads t JOIN thread_keys k ON k.id = t.id"
+_BY_KEY = f"{SELECT_THREAD} WHERE k.thread_key = ?"
+_NEWEST = (
+    f"{SELECT_THREAD} WHERE t.user_id = ? ORDER BY t.updated_at DESC, k.thread_key DESC LIMIT ?"
 )
-_ONE = f"{_SELECT} WHERE t.user_id = ? AND t.thread_id = ?"
-_NEWEST = f"{_SELECT} WHERE t.user_id = ? ORDER BY t.updated_at DESC, k.thread_key DESC LIMIT ?"
 _OLDER = (
-    f"{_SELECT} WHERE t.user_id = ? AND t.updated_at <= ?"
+    f"{SELECT_THREAD} WHERE t.user_id = ? AND t.updated_at <= ?"
     " AND (t.updated_at < ? OR k.thread_key < ?)"
     " ORDER BY t.updated_at DESC, k.thread_key DESC LIMIT ?"
 )
 _CHECKPOINTS = ("checkpoint_values", "checkpoint_writes", "checkpoints")
-_WORK = ("approvals", "memory_queue")
+_WORK = ("approvals", "memory_queue", "deliveries", "feedback")
 _OWNED = ("run_events", "run_deltas", "tool_calls", "model_calls", "runs", *_CHECKPOINTS, *_WORK)
 """Tables whose rows name their thread."""
 
 
-def _thread_row(row: tuple[Any, ...]) -> ThreadRow:
-    return ThreadRow(*row[:7], metadata=load_json(row[7]), last_seq=row[8])
-
-
-def _one(connection: Connection, user_id: str, thread_id: str) -> ThreadRow | None:
-    row = connection.execute(_ONE, (user_id, thread_id)).fetchone()
-    return None if row is None else _thread_row(row)
-
-
-def _insert(connection: Connection, row: ThreadRow, metadata: str) -> None:
-    """Write a thread's rows; `metadata` is the row's as JSON.
-
-    Raises:
-        ConflictError: its key was used before.
-    """
-    cursor = connection.execute(
-        "INSERT OR IGNORE INTO thread_keys (thread_key, last_seq) VALUES (?, 0)", (row.thread_key,)
-    )
-    if not cursor.rowcount:
-        raise ConflictError("A thread with this key existed before.")
-    connection.execute(
-        "INSERT INTO threads (id, user_id, thread_id, title, status, created_at,"
-        " updated_at, metadata) VALUES (?, ?, ?, '', 'idle', ?, ?, ?)",
-        (cursor.lastrowid, row.user_id, row.thread_id, row.created_at, row.updated_at, metadata),
-    )
+Found = list[ThreadRow]
+"""Inside the class `list` is the method."""
 
 
 def delete_rows(connection: Connection, thread: int, tables: Iterable[str]) -> None:
@@ -105,10 +89,10 @@ class SqlThreads:
         row = ThreadRow.new(user_id, thread_id, load_json(text))
 
         def work(batch: Batch) -> ThreadRow:
-            found = _one(batch.connection, user_id, thread_id)
+            found = one_thread(batch.connection, user_id, thread_id)
             if found is not None:
                 return found
-            _insert(batch.connection, row, text)
+            insert_thread(batch.connection, row, text)
             return row
 
         found = await self.get(user_id, thread_id)
@@ -116,7 +100,7 @@ class SqlThreads:
 
     async def get(self, user_id: str, thread_id: str) -> ThreadRow | None:
         """See Threads."""
-        return await self._readers.read(lambda c: _one(c, user_id, thread_id), scope="")
+        return await self._readers.read(lambda c: one_thread(c, user_id, thread_id), scope="")
 
     async def list(
         self, user_id: str, *, limit: int = 50, before: tuple[float, str] | None = None
@@ -131,9 +115,61 @@ class SqlThreads:
                 rows = connection.execute(
                     _OLDER, (user_id, updated, updated, key, limit)
                 ).fetchall()
-            return [_thread_row(row) for row in rows]
+            return [thread_row(row) for row in rows]
 
         return await self._readers.read(query, scope="")
+
+    async def by_key(self, thread_key: str) -> ThreadRow | None:
+        """See Threads."""
+
+        def query(connection: Connection) -> ThreadRow | None:
+            row = connection.execute(_BY_KEY, (thread_key,)).fetchone()
+            return None if row is None else thread_row(row)
+
+        return await self._readers.read(query, scope="")
+
+    async def search(self, user_id: str, query: ThreadQuery) -> Found:
+        """See Threads."""
+        return await self._readers.read(lambda c: search_threads(c, user_id, query), scope="")
+
+    async def count(self, user_id: str, query: ThreadQuery) -> int:
+        """See Threads."""
+        return await self._readers.read(lambda c: count_threads(c, user_id, query), scope="")
+
+    async def describe(self, thread_key: str, metadata: dict[str, Any]) -> ThreadRow:
+        """See Threads."""
+        changes: dict[str, Any] = load_json(dump_json(metadata))
+
+        def work(batch: Batch) -> ThreadRow:
+            ref = batch.thread(thread_key)
+            row = batch.connection.execute(_BY_KEY, (thread_key,)).fetchone()
+            if row is None:
+                raise ThreadGoneError(GONE)
+            found = thread_row(row)
+            merged = {**found.metadata, **changes}
+            merged = {key: value for key, value in merged.items() if value is not None}
+            batch.connection.execute(
+                "UPDATE threads SET metadata = ? WHERE id = ?", (dump_json(merged).decode(), ref.id)
+            )
+            return replace(found, metadata=merged)
+
+        return await self._writer.submit(work, scope=thread_key, fenced=False)
+
+    async def copy(
+        self,
+        source_key: str,
+        target: ThreadRow,
+        *,
+        seq: int | None = None,
+        checkpoint_id: str | None = None,
+    ) -> ThreadRow | None:
+        """See Threads."""
+        text = dump_json(target.metadata).decode()
+
+        def work(batch: Batch) -> ThreadRow | None:
+            return copy_thread(batch, source_key, (target, text), seq, checkpoint_id)
+
+        return await self._writer.submit(work, scope=source_key)
 
     def update(
         self, thread_key: str, *, title: str | None = None, status: str | None = None
@@ -156,7 +192,7 @@ class SqlThreads:
 
         def work(batch: Batch) -> str | None:
             connection = batch.connection
-            found = _one(connection, user_id, thread_id)
+            found = one_thread(connection, user_id, thread_id)
             if found is None:
                 return None
             ref = batch.thread(found.thread_key)
@@ -202,9 +238,9 @@ class SqlThreads:
         start = start_work(key, run_id, self._owner, (input, config), event)
 
         def work(batch: Batch) -> RunRow | None:
-            if _one(batch.connection, thread.user_id, thread.thread_id) is not None:
+            if one_thread(batch.connection, thread.user_id, thread.thread_id) is not None:
                 return None
-            _insert(batch.connection, thread, text)
+            insert_thread(batch.connection, thread, text)
             return start(batch)
 
         run = None
@@ -233,7 +269,8 @@ class SqlThreads:
     ) -> Awaitable[None]:
         """See Threads."""
         self._untouched.ended(run_id)
-        return self._writer.submit(end_work(run_id, status, (outcome, error, usage), event))
+        work = end_work(run_id, status, (outcome, error, usage), event)
+        return self._writer.submit(work, scope=self._writer.fences.scope_of(run_id))
 
     async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:
         """See Threads."""
@@ -253,7 +290,7 @@ class SqlThreads:
 
     async def active_run(self, thread_key: str) -> RunRow | None:
         """See Threads."""
-        return await self._readers.read(lambda c: one_run(c, ACTIVE, thread_key), scope="")
+        return await self._readers.read(lambda c: one_run(c, FIRST_OPEN, thread_key), scope="")
 
     async def abandon_run(self, run_id: str) -> None:
         """See Threads."""

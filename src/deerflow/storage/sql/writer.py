@@ -1,16 +1,18 @@
-"""The one writer of a database file: operations in order, committed in groups."""
+"""The one writer of a process: operations in order, committed in groups."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
 from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, TypeVar
 
 from deerflow.errors import DeerFlowError, StorageError
 from deerflow.storage.follow import Hub
-from deerflow.storage.sql.driver import Connection, DatabaseError, connect
+from deerflow.storage.sql.driver import Database, DatabaseError
+from deerflow.storage.sql.fences import Fences
+from deerflow.storage.sql.hearing import Hearing
+from deerflow.storage.sql.notifier import Notifier
 from deerflow.storage.sql.transactions import Debts, Job, Outcome, Transactions, Work
 from deerflow.storage.ticket import Ticket
 
@@ -18,11 +20,6 @@ T = TypeVar("T")
 
 LINGER_SECONDS = 0.02
 """How long a write that nobody awaits may wait for company (architecture, decision 6)."""
-POLL_SECONDS = 0.05
-"""How often followers learn of what another process committed."""
-
-IDLE_PAGES, LAST_PAGES = 500, 20_000
-"""Free pages (4 KiB) that are given back to the disk at once, when idle and at the end."""
 
 
 class Writer:
@@ -34,34 +31,47 @@ class Writer:
     failure takes no neighbour along.
 
     Args:
-        path: database file, its schema up to date.
+        database: where to write, its schema up to date.
         hub: followers to tell after each commit.
-        on_foreign: called in the writer's thread when another process has committed and somebody
-            follows.
+        notifier: tells other processes of commits, and this one of theirs.
+
+    Attributes:
+        dialect: of its database.
+        fences: threads whose writes are those of a worker.
+        on_deleted: called in the writer's thread with the keys of threads that were deleted.
     """
 
-    def __init__(self, path: Path, hub: Hub, on_foreign: Callable[[Connection], None]) -> None:
-        self._connection = connect(path)
+    def __init__(self, database: Database, hub: Hub, notifier: Notifier) -> None:
+        self.dialect = database.dialect
+        self._database = database
+        self._connection = database.connect()
         self._hub = hub
-        self._on_foreign = on_foreign
+        self._notifier = notifier
+        self.on_deleted: Callable[[Sequence[str]], None] = lambda keys: None
+        self._hearing = Hearing(hub, growing_ids=database.growing_ids)
+        self._unheard = False
         self._lock = threading.Lock()
         self._ready = threading.Condition(self._lock)
         self._queue: list[Job] = []
         self._last: dict[str, Ticket[Any]] = {}
         self._debts = Debts()
-        self._transactions = Transactions(self._connection, self._debts)
+        self.fences = Fences()
+        self._transactions = Transactions(database, self._connection, self._debts, notifier)
         self._go = self._finished = self._closing = False
         self._calling: asyncio.AbstractEventLoop | None = None
         self._timing: asyncio.AbstractEventLoop | None = None
         self._reclaim = False
         self._stopped: StorageError | None = None
-        self._foreign = self._version()
+        notifier.start(self._hearing.hear)
+        notifier.poll(self._connection)  # from now on
         self._thread = threading.Thread(target=self._main, name="deerflow-writer", daemon=True)
         self._thread.start()
 
     # --- callers' side ---
 
-    def submit(self, work: Work[T], *, scope: str = "", guarded: bool = False) -> Ticket[T]:
+    def submit(
+        self, work: Work[T], *, scope: str = "", guarded: bool = False, fenced: bool = True
+    ) -> Ticket[T]:
         """Queue an operation.
 
         Args:
@@ -69,6 +79,7 @@ class Writer:
                 database and the batch.
             scope: thread key that it belongs to.
             guarded: fail when an earlier unawaited write of the scope failed.
+            fenced: it is of the scope's worker, if it has one (see `Workers.fence`).
         """
         ticket: Ticket[T] = Ticket(
             scope, self._lock, guarded=guarded, on_wait=self.hurry, on_read=self._debts.forgive
@@ -77,7 +88,7 @@ class Writer:
             if self._finished or self._stopped is not None:
                 ticket.settle(None, self._stopped or StorageError("The storage is closed."))
                 return ticket
-            self._queue.append(Job(work, ticket))
+            self._queue.append(Job(work, ticket, self.fences.worker_of(scope) if fenced else ""))
             self._last[scope] = self._last[""] = ticket
         if self._timing is None or self._timing.is_closed():
             self._later()
@@ -120,9 +131,11 @@ class Writer:
             self._finished = self._closing = True
             self._ready.notify()
         await asyncio.to_thread(self._thread.join)
+        await asyncio.to_thread(self._notifier.close)
 
     def watch(self) -> None:
         """Somebody follows now: begin to look for other processes' commits."""
+        self._notifier.watch()
         with self._lock:
             self._ready.notify()
 
@@ -166,7 +179,7 @@ class Writer:
     def _turn(self) -> bool:
         with self._ready:
             if not (self._go or self._closing or self._reclaim):
-                self._ready.wait(POLL_SECONDS if self._hub.watched else None)
+                self._ready.wait(self._notifier.poll_seconds if self._hub.watched else None)
             jobs: list[Job] = []
             if self._go or self._closing:
                 jobs, self._queue = self._queue, []
@@ -175,10 +188,11 @@ class Writer:
         if jobs:
             self._run(jobs)
         elif self._reclaim:
-            self._give_back(closing)
+            more = self._database.tidy(self._connection, last=closing)
+            self._reclaim = more and not closing
         elif closing:
             return False
-        if self._hub.watched:
+        if self._notifier.poll_seconds is not None and self._hub.watched:
             self._look()
         return True
 
@@ -193,17 +207,10 @@ class Writer:
         batch, outcome = self._transactions.run(jobs)
         self._reclaim = self._reclaim or bool(batch.deleted)
         self._hub.publish(batch)
+        self._notifier.tell(batch)
+        if batch.deleted:
+            self.on_deleted(batch.deleted)
         self._resolve(outcome)
-
-    def _give_back(self, closing: bool) -> None:
-        """Return pages of deleted threads to the disk, a few at a time while idle."""
-        pages = LAST_PAGES if closing else IDLE_PAGES
-        try:
-            self._connection.execute(f"PRAGMA incremental_vacuum({pages})").fetchall()
-            left = self._connection.execute("PRAGMA freelist_count").fetchone()[0]
-        except DatabaseError:  # busy or full: the pages stay free for new rows
-            left = 0
-        self._reclaim = left > 0 and not closing
 
     def _resolve(self, outcome: Sequence[Outcome]) -> None:
         by_loop: dict[asyncio.AbstractEventLoop, list[asyncio.Future[None]]] = {}
@@ -223,15 +230,15 @@ class Writer:
             except RuntimeError:  # the loop is closed: nobody waits any more
                 continue
 
-    def _version(self) -> int:
-        """Changes when another connection commits (sqlite.org/pragma.html#pragma_data_version)."""
-        return cast(int, self._connection.execute("PRAGMA data_version").fetchone()[0])
-
     def _look(self) -> None:
-        version = self._version()
-        if version != self._foreign:
-            self._foreign = version
-            self._on_foreign(self._connection)
+        """Hear what other processes have committed, where they do not tell by themselves."""
+        try:
+            if self._unheard or self._notifier.poll(self._connection):
+                self._unheard = True
+                self._hearing.hear(self._connection, None)
+                self._unheard = False
+        except DatabaseError:  # the database is away or busy: the next look comes soon
+            return
 
 
 def _set(futures: Sequence[asyncio.Future[None]]) -> None:

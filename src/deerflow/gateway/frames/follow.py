@@ -1,0 +1,383 @@
+"""The stream of a run: the log from a place on, then live, as frames for one reader."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any
+
+from deerflow.agent.context import INPUT
+from deerflow.agent.record import THINKING
+from deerflow.events import Event
+from deerflow.gateway.frames.encode import HEARTBEAT, FrameCache, Position, body, frame, position
+from deerflow.gateway.frames.inbox import Inbox
+from deerflow.gateway.frames.modes import Wanted
+from deerflow.gateway.frames.parts import Part, Parts, Rank
+from deerflow.gateway.frames.values import States
+from deerflow.runtime.history import Histories
+from deerflow.storage.protocol import Delta, RunRow, Storage, ThreadRow
+
+BEAT_SECONDS = 15.0
+"""Without a frame for so long, a comment tells that the connection lives."""
+CHANGE_SECONDS = 5.0
+"""Whole states in mid-run are at least so far apart."""
+CHUNK = 64 * 1024
+"""Bytes that are handed to the server at once."""
+SKEW_SECONDS = 5.0
+"""How far the clocks of two processes may differ where a run's first event is looked up."""
+UNFINISHED = ("pending", "running")
+CHANGES = frozenset({"title", "todos", "artifacts", "goal"})
+BEGINS = frozenset({"model_started", "tool_started", "run_ended"})
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a reader asks for.
+
+    Attributes:
+        thread: the thread.
+        run: the run.
+        wanted: its modes.
+        after: Last-Event-ID; None, "" or "-1" for everything from the beginning.
+        first: a seq before the run's first event, when the caller knows one; None to look it up.
+        ends: whether `end` is sent; the stream of a thread goes on with its next run.
+    """
+
+    thread: ThreadRow
+    run: RunRow
+    wanted: Wanted
+    after: str | None = None
+    first: int | None = None
+    ends: bool = True
+
+
+class Frames:
+    """Makes streams of runs.
+
+    Args:
+        storage: log, deltas and rows.
+        histories: states.
+        cache: encoded frames of this process.
+    """
+
+    def __init__(self, storage: Storage, histories: Histories, cache: FrameCache) -> None:
+        self._storage = storage
+        self._cache = cache
+        self._states = States(storage, histories, cache)
+
+    async def follow(self, asked: Asked) -> AsyncGenerator[bytes]:
+        """Encoded frames until the run has ended; a comment every 15 s without one.
+
+        Frames of one event come in a fixed order, each with an id that names it, so that a reader
+        who comes back with the last one misses nothing and gets nothing twice.
+        """
+        fresh = await self._storage.threads.by_key(asked.thread.thread_key) or asked.thread
+        after = Position(0)
+        if asked.after not in (None, "", "-1", "0"):
+            found = position(asked.after or "")
+            if found is None or found.seq > fresh.last_seq:
+                yield _gap(asked, fresh.last_seq)
+                return
+            after = found
+        first = asked.first
+        if first is None:
+            first = await beginning(self._storage, asked.thread, asked.run.created_at)
+        reader = _Reader(self._storage, self._cache, self._states, asked, after)
+        async for chunk in reader.chunks(first):
+            yield chunk
+
+
+class _Reader:
+    """One reader at one place of the log."""
+
+    def __init__(
+        self, storage: Storage, cache: FrameCache, states: States, asked: Asked, after: Position
+    ) -> None:
+        self._storage = storage
+        self._cache = cache
+        self._states = states
+        self._asked = asked
+        self._after = after
+        self._key = asked.thread.thread_key
+        self._run_id = asked.run.run_id
+        self._parts = Parts(asked.wanted, self._run_id, asked.thread.thread_id)
+        self._out: list[bytes] = []
+        self._size = 0  # bytes since the last whole state
+        self._whole = 0  # bytes of the last whole state
+        self._told_at = time.monotonic()
+        self._cursor = 0
+        self._first = 0  # seq of the run's first event
+        self._caught = 0  # what was in the log when following began
+        self._hole = False  # a piece of the open message is missing
+        self._begun = False
+        self._changed = False
+        self._settled = False
+        self._over = False
+
+    async def chunks(self, first: int) -> AsyncGenerator[bytes]:
+        """Everything behind the reader's place, in chunks."""
+        self._cursor = first
+        inbox = Inbox(self._storage, self._key, first)
+        try:
+            fresh = await self._storage.threads.by_key(self._key)
+            self._caught = fresh.last_seq if fresh is not None else 0
+            if not self._after.seq:
+                self._frame("metadata", self._about())
+            while not self._over:
+                if self._out:
+                    yield self._taken()
+                items = await inbox.take(seconds=BEAT_SECONDS)
+                if items is None:
+                    return
+                for item in items:
+                    await self._item(item)
+                    if self._over:
+                        break
+                    if sum(map(len, self._out)) > CHUNK:
+                        yield self._taken()
+                if inbox.empty and not self._over:
+                    await self._settle(idle=not items)
+            if self._out:
+                yield self._taken()
+        finally:
+            await inbox.close()
+
+    def _taken(self) -> bytes:
+        chunk = b"".join(self._out)
+        self._out.clear()
+        return chunk
+
+    def _about(self) -> dict[str, Any]:
+        return {"run_id": self._run_id, "thread_id": self._asked.thread.thread_id}
+
+    def _frame(self, event: str, payload: Any, id: str = "") -> None:
+        self._add(frame(event, body(payload), id))
+
+    def _add(self, data: bytes) -> None:
+        self._out.append(data)
+        self._size += len(data)
+
+    async def _item(self, item: Event | Delta) -> None:
+        if isinstance(item, Delta):
+            self._delta(item)
+            return
+        if item.run_id == self._run_id:
+            self._first = self._first or item.seq
+            if item.seq <= self._after.seq:
+                self._skip(item)
+            else:
+                await self._event(item)
+        self._cursor = max(self._cursor, item.seq)
+
+    def _skip(self, event: Event) -> None:
+        """An event whose frames the reader has: only its meaning for the ones that follow."""
+        self._begun = self._begun or self._begins(event)
+        self._note(event)
+
+    def _note(self, event: Event) -> None:
+        self._parts.note(event)
+        if event.type != "model_started" or not self._after.message_id:
+            return
+        writing = self._parts.writing
+        if writing is not None and writing.message_id == self._after.message_id.removesuffix(
+            THINKING
+        ):
+            self._parts.resume(self._after.message_id, self._after.offset)
+
+    def _begins(self, event: Event) -> bool:
+        if event.type == "message":
+            return event.payload["message"].get("id") == INPUT + self._run_id
+        return event.type in BEGINS
+
+    def _delta(self, delta: Delta) -> None:
+        if delta.run_id != self._run_id:
+            return
+        if self._cursor < self._caught:  # its message is not known yet; read when it is
+            self._hole = True
+            return
+        key = (self._key, delta.message_id, delta.offset, len(delta.text), self._label())
+        known = self._parts.sent
+        end, parts = self._parts.piece(delta.message_id, delta.offset, delta.text)
+        self._hole = self._hole or end < delta.offset
+        if not parts:
+            return
+        whole = (*key, self._cursor, known)
+        cached = self._cache.get(whole)
+        if cached is None:
+            ident = str(Position(self._cursor, delta.message_id, end))
+            chunk = b"".join(
+                frame(part.name, body(part.payload), ident if part is parts[-1] else "")
+                for part in parts
+            )
+            cached = self._cache.put(whole, chunk)
+        self._add(cached)
+
+    def _label(self) -> str:
+        return self._asked.wanted.label
+
+    async def _event(self, event: Event) -> None:
+        if event.type in ("run_ended", "model_retry") and self._parts.writing is not None:
+            await self._fill()  # what was written before it stopped
+        begins = not self._begun and self._begins(event)
+        self._begun = self._begun or begins
+        self._changed = self._changed or event.type in CHANGES
+        if event.type == "run_ended":
+            await self._ended(event)
+            return
+        skip = self._after.rank if event.seq == self._after.seq + 1 else -1
+        if begins and "values" in self._asked.wanted:
+            parts = self._encoded(self._parts.parts(event))
+            parts.append((Rank.VALUES, "values", await self._state(event.seq)))
+            self._group(event, parts, skip)
+        else:
+            self._plain(event, skip)
+        self._note(event)
+
+    def _plain(self, event: Event, skip: int) -> None:
+        """Frames of an event without a state; all readers of one kind share them."""
+        key = (self._key, event.seq, self._label(), self._parts.sent, skip)
+        cached = self._cache.get(key)
+        if cached is None:
+            before = len(self._out)
+            self._group(event, self._encoded(self._parts.parts(event)), skip)
+            self._cache.put(key, b"".join(self._out[before:]))
+        elif cached:
+            self._add(cached)
+
+    def _encoded(self, parts: list[Part]) -> list[tuple[int, str, bytes]]:
+        return [(part.rank, part.name, body(part.payload)) for part in parts]
+
+    def _group(self, event: Event, parts: list[tuple[int, str, bytes]], skip: int) -> None:
+        for rank, name, data in parts:
+            if rank <= skip:
+                continue
+            last = rank == parts[-1][0]
+            ident = Position(event.seq) if last else Position(event.seq - 1, rank=rank)
+            self._add(frame(name, data, str(ident)))
+
+    async def _ended(self, event: Event) -> None:
+        """The end of the run, or of an attempt that somebody goes on with."""
+        thread, wanted = self._asked.thread, self._asked.wanted
+        final = await self._is_final(event)
+        parts = self._encoded(self._parts.parts(event))
+        if final and "values" in wanted:
+            state = await self._states.ended(thread, self._run_id, event.seq)
+            parts.append((Rank.VALUES, "values", state))
+        if final and "checkpoints" in wanted:
+            parts.append((Rank.CHECKPOINTS, "checkpoints", await self._states.checkpoint(thread)))
+        error = event.payload.get("error")
+        if final and error:
+            told = {"error": error["code"], "name": error["code"], "message": error["message"]}
+            parts.append((Rank.ERROR, "error", body({**told, "cure": error.get("cure", "")})))
+        if final and self._asked.ends:
+            parts.append((Rank.END, "end", b"null"))
+        skip = self._after.rank if event.seq == self._after.seq + 1 else -1
+        self._group(event, parts, skip)
+        self._parts.note(event)
+        self._over = final
+
+    async def _is_final(self, event: Event) -> bool:
+        run = await self._storage.threads.run(self._run_id)
+        if run is None:
+            return True
+        if run.status in UNFINISHED:
+            return False
+        if run.attempt <= 1 or event.seq >= self._caught:
+            return True
+        after = event.seq
+        while after < self._caught:  # it was gone on with: a later end counts
+            events = await self._storage.events.read(self._key, after=after)
+            if any(e.run_id == self._run_id and e.type == "run_ended" for e in events):
+                return False
+            if not events:
+                break
+            after = events[-1].seq
+        return True
+
+    async def _settle(self, *, idle: bool) -> None:
+        """Nothing waits: fill what is missing, tell what has changed, see whether it is over."""
+        if self._cursor < self._caught:
+            return
+        if not self._settled:
+            self._settled = True
+            writing = self._parts.writing
+            self._hole = self._hole or (writing is not None and writing.began <= self._caught)
+            await self._look()
+        if self._hole and self._parts.writing is not None and not self._over:
+            self._hole = False
+            await self._fill()
+        if self._changed and "values" in self._asked.wanted and not self._over:
+            await self._change()
+        if idle and not self._out:
+            await self._look()
+            if not self._over:
+                self._out.append(HEARTBEAT)
+
+    async def _fill(self) -> None:
+        """Read the open message's pieces from the log."""
+        writing = self._parts.writing
+        for suffix in (THINKING, "") if writing is not None else ():
+            ident = writing.message_id + suffix if writing is not None else ""
+            for delta in await self._storage.deltas.read(self._run_id, ident):
+                caught, self._caught = self._caught, 0  # it is known now
+                self._delta(delta)
+                self._caught = caught
+
+    async def _change(self) -> None:
+        """A whole state, when the last is 5 s old and half as many bytes have gone out since."""
+        now = time.monotonic()
+        if now - self._told_at < CHANGE_SECONDS or self._size < 2 * self._whole:
+            return
+        self._changed = False
+        self._add(frame("values", await self._state(self._cursor)))
+        self._size = 0
+
+    async def _state(self, seq: int) -> bytes:
+        thread = self._asked.thread
+        state = await self._states.begun(thread, self._run_id, self._first or seq, seq)
+        self._whole, self._size, self._told_at = len(state), 0, time.monotonic()
+        self._changed = False
+        return state
+
+    async def _look(self) -> None:
+        """End when the run is gone, or has ended without a word in the log."""
+        run = await self._storage.threads.run(self._run_id)
+        if run is not None and run.status in UNFINISHED:
+            return
+        thread = await self._storage.threads.by_key(self._key)
+        if run is None or thread is None or self._cursor >= thread.last_seq:
+            if self._asked.ends:
+                self._frame("end", None, str(Position(self._cursor)))
+            self._over = True
+
+
+async def beginning(storage: Storage, thread: ThreadRow, created_at: float) -> int:
+    """A seq before the first event of a run, found by the times in the log.
+
+    Args:
+        storage: the log.
+        thread: the thread.
+        created_at: of the run, UTC seconds.
+    """
+    low, high = 0, thread.last_seq
+    while low < high:
+        middle = (low + high) // 2
+        found = await storage.events.read(thread.thread_key, after=middle, limit=1)
+        if found and found[0].created_at < created_at - SKEW_SECONDS:
+            low = found[0].seq
+        else:
+            high = middle
+    return low
+
+
+def _gap(asked: Asked, last: int) -> bytes:
+    payload = {
+        "code": "stream_replay_gap",
+        "run_id": asked.run.run_id,
+        "requested_event_id": asked.after,
+        "earliest_available_event_id": "0",
+        "latest_available_event_id": str(last),
+        "recovery": "reload_durable_state",
+    }
+    return frame("gap", body(payload))

@@ -1,0 +1,200 @@
+"""Runs under workers that are killed all the time, readers that come and go, and what must hold."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import random
+import signal
+import time
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from deerflow.events import Event
+from deerflow.runtime.request import RunRequest
+from deerflow.storage.protocol import RunRow, Storage
+from deerflow.wiring.runtime import Runtime
+from fakes.serving import ANSWER, Site, WorkerProcess, WorkerZygote, open_site
+
+UNKNOWN = "Outcome unknown"
+USERS = ("anna", "ben", "carl")
+
+
+@dataclass
+class Chaos:
+    """Workers, a process that only hands runs on, and the readers of all runs.
+
+    Attributes:
+        site: where everything is.
+        zygote: forks workers.
+        runtime: of the process that hands runs on.
+        workers: those that live.
+        kills: moments of the kills, UTC seconds.
+    """
+
+    site: Site
+    zygote: WorkerZygote
+    runtime: Runtime
+    workers: list[WorkerProcess]
+    dice: random.Random
+    kills: list[float] = field(default_factory=list[float])
+    readers: dict[str, asyncio.Task[list[Event]]] = field(
+        default_factory=dict[str, "asyncio.Task[list[Event]]"]
+    )
+    runs: list[RunRow] = field(default_factory=list[RunRow])
+
+    @property
+    def storage(self) -> Storage:
+        return self.runtime.harness.storage
+
+    async def submit(self, number: int) -> None:
+        """Hand in a run and read along from another connection, which breaks off now and then."""
+        user = USERS[number % len(USERS)]
+        thread = f"{Path(self.site.home).name}-{number}"  # tests may share a database
+        request = RunRequest(task=f"Run {number}", thread_id=thread, user_id=user)
+        run = (await self.runtime.submissions.submit(request)).run
+        self.runs.append(run)
+        reader = _read_along(self.storage, run, random.Random(number))
+        self.readers[run.run_id] = asyncio.create_task(reader)
+
+    async def kill(self) -> None:
+        """Kill one worker that is at work, and start another in its place."""
+        place = self.dice.randrange(len(self.workers))
+        worker = self.workers[place]
+        await until(lambda: worker.pid in {line["pid"] for line in self.site.read("ready")})
+        code = await asyncio.to_thread(worker.kill)
+        assert code == -signal.SIGKILL, f"a worker ended by itself with {code}"
+        self.kills.append(time.time())
+        self.workers[place] = await asyncio.to_thread(self.zygote.start, self.site)
+
+    async def storm(self, waves: int, runs: int, seconds: float) -> None:
+        """Hand in waves of runs, and kill a worker in the middle of each.
+
+        Args:
+            waves: and kills.
+            runs: in each.
+            seconds: between two kills at most; the moment is left to chance.
+        """
+        for wave in range(waves):
+            for number in range(wave * runs, (wave + 1) * runs):
+                await self.submit(number)
+            await asyncio.sleep(self.dice.uniform(0.1, seconds))  # no synchronisation: the moment
+            await self.kill()
+
+    async def ended(self, seconds: float) -> list[RunRow]:
+        """All runs, once every reader has read its end."""
+        async with asyncio.timeout(seconds):
+            await asyncio.gather(*self.readers.values())
+        rows = [await self.storage.threads.run(run.run_id) for run in self.runs]
+        return [row for row in rows if row is not None]
+
+
+@asynccontextmanager
+async def chaos(site: Site, zygote: WorkerZygote, number: int) -> AsyncGenerator[Chaos]:
+    """So many workers, the first of them ready."""
+    dice = random.Random(7)
+    workers = [await asyncio.to_thread(zygote.start, site) for _ in range(number)]
+    one: Chaos | None = None
+    try:
+        await until(lambda: bool(site.read("ready")))
+        async with open_site(site, execute=False) as runtime:
+            one = Chaos(site, zygote, runtime, workers, dice)
+            yield one
+            for reader in one.readers.values():
+                reader.cancel()
+            await asyncio.gather(*one.readers.values(), return_exceptions=True)
+    finally:
+        for worker in workers if one is None else one.workers:
+            await asyncio.to_thread(worker.kill)
+
+
+async def until(done: Callable[[], bool]) -> None:
+    """Look until something that another process does is done."""
+    async with asyncio.timeout(60):
+        while not done():  # noqa: ASYNC110  # of another process
+            await asyncio.sleep(0.05)
+
+
+async def _read_along(storage: Storage, run: RunRow, dice: random.Random) -> list[Event]:
+    """All events of a run, read by a client whose connection breaks all the time."""
+    seen: list[Event] = []
+    while not seen or seen[-1].type != "run_ended":
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(dice.uniform(0.2, 0.6)):
+                after = seen[-1].seq if seen else 0
+                async for event in storage.events.follow(run.thread_key, after=after):
+                    seen.append(event)
+                    if event.type == "run_ended":
+                        break
+    return seen
+
+
+async def examine(one: Chaos, rows: list[RunRow]) -> list[str]:
+    """What is wrong after all runs have ended, [] when nothing is."""
+    wrong: list[str] = []
+    site = one.site
+    effects = Counter((line["run"], line["place"]) for line in site.read("effects"))
+    reads = Counter((line["run"], line["place"]) for line in site.read("reads"))
+    wrong += [f"effect {key} happened {n} times" for key, n in effects.items() if n > 1]
+    for row in rows:
+        log = await one.storage.events.read(row.thread_key, limit=10_000)
+        seen = one.readers[row.run_id].result()
+        if [event.seq for event in seen] != [event.seq for event in log]:
+            wrong.append(f"{row.run_id}: its reader saw {[e.seq for e in seen]}")
+        wrong += [f"{row.run_id}: {problem}" for problem in _log(row, log, len(one.kills))]
+        unknown = {
+            event.payload["message"]["tool_call_id"]
+            for event in log
+            if event.type == "message" and UNKNOWN in str(event.payload["message"]["content"])
+        }
+        for place in map(str, range(site.rounds)):
+            if effects[row.run_id, place] == 0 and not unknown:
+                wrong.append(f"{row.run_id}: effect {place} never happened and nobody said so")
+            if reads[row.run_id, place] == 0:
+                wrong.append(f"{row.run_id}: read {place} never happened")
+        wrong += _requests(site, row, log)
+    return wrong
+
+
+def _log(row: RunRow, log: list[Event], kills: int) -> list[str]:
+    found: list[str] = []
+    if row.status != "success":
+        found.append(f"ended {row.status} ({row.error})")
+    if [event.seq for event in log] != list(range(1, len(log) + 1)):
+        found.append(f"seq has gaps: {[event.seq for event in log]}")
+    types = Counter(event.type for event in log)
+    if types["run_ended"] != 1 or log[-1].type != "run_ended":
+        found.append(f"ends with {log[-1].type}, {types['run_ended']} ends")
+    messages = [event.payload["message"] for event in log if event.type == "message"]
+    ids = Counter(message["id"] for message in messages)
+    found += [f"message {ident} stands {n} times in the log" for ident, n in ids.items() if n > 1]
+    if not any(ANSWER in str(message["content"]) for message in messages):
+        found.append("gave no answer")
+    calls = {call["id"] for message in messages for call in message.get("tool_calls", ())}
+    results = {message["tool_call_id"] for message in messages if message["type"] == "tool"}
+    if calls != results:
+        found.append(f"calls without a result: {calls ^ results}")
+    unknown = sum(UNKNOWN in str(message["content"]) for message in messages)
+    if unknown > min(kills, row.attempt - 1):
+        found.append(f"{unknown} outcomes are unknown after {row.attempt - 1} deaths of its worker")
+    return found
+
+
+def _requests(site: Site, row: RunRow, log: list[Event]) -> list[str]:
+    """Replies that were recorded and asked for once more."""
+    task = row.input["task"]
+    replies = [
+        event.created_at
+        for event in log
+        if event.type == "message" and event.payload["message"]["type"] == "ai"
+    ]
+    return [
+        f"reply {line['answered'] + 1} of {task} was asked for again"
+        for line in site.read("requests")
+        if line["task"] == task
+        and line["answered"] < len(replies)
+        and line["at"] > replies[line["answered"]]
+    ]

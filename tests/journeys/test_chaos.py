@@ -1,0 +1,66 @@
+"""Workers are killed all the time, and every run comes to its end as if nothing had been."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from fakes.chaos import chaos, examine, until
+from fakes.postgres import need_postgres, served_schema
+from fakes.servers import private_server
+from fakes.serving import Site, WorkerZygote, worker_zygote
+
+LEASE = {"lease_seconds": 3}
+
+
+class Scale(Protocol):
+    def __call__(self, short: int, long: int) -> int: ...
+
+
+@pytest.fixture(scope="module")
+def zygote() -> Iterator[WorkerZygote]:
+    with worker_zygote() as running:
+        yield running
+
+
+@pytest.mark.parametrize(("backend", "workers"), [("postgres", 3), ("sqlite", 1)])
+async def test_chaos(
+    zygote: WorkerZygote, tmp_path: Path, scale: Scale, backend: str, workers: int
+) -> None:
+    with contextlib.ExitStack() as stack:
+        database: dict[str, Any] = {"backend": backend}
+        if backend == "postgres":
+            need_postgres()
+            database = stack.enter_context(served_schema())
+        site = Site(str(tmp_path), database, LEASE)
+        async with chaos(site, zygote, workers) as one:
+            await one.storm(scale(6, 60), 10 if workers > 1 else 4, scale(1, 3))
+            wrong = await examine(one, await one.ended(scale(120, 900)))
+    assert wrong == []
+
+
+async def test_the_database_is_restarted(
+    zygote: WorkerZygote, tmp_path: Path, scale: Scale
+) -> None:
+    """In the middle of everything, once (in the long form five times); workers die as well."""
+    with private_server() as server:
+        database = {"backend": "postgres", "postgres_url": server.url}
+        site = Site(str(tmp_path), database, LEASE)
+        async with chaos(site, zygote, 3) as one:
+            for restart in range(scale(1, 5)):
+                base = 20 * restart
+                for number in range(base, base + 20):
+                    await one.submit(number)
+                await until(lambda reached=base: len(site.read("effects")) > 5 * reached + 20)
+                await asyncio.to_thread(server.stop)
+                await asyncio.sleep(1)  # as long as the server is away, no synchronisation
+                await asyncio.to_thread(server.start)
+                await one.kill()
+                await one.ended(scale(90, 300))
+            wrong = await examine(one, await one.ended(scale(90, 300)))
+    assert wrong == []
