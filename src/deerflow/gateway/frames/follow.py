@@ -124,6 +124,8 @@ class _Reader:
             self._caught = fresh.last_seq if fresh is not None else 0
             if not self._after.seq:
                 self._frame("metadata", self._about())
+            if await self._storage.threads.run(self._run_id) is None:
+                await self._look()  # it was removed, and its events with it
             while not self._over:
                 if self._out:
                     yield self._taken()
@@ -298,7 +300,9 @@ class _Reader:
     async def _settle(self, *, idle: bool) -> None:
         """Nothing waits: fill what is missing, tell what has changed, see whether it is over."""
         if self._cursor < self._caught:
-            return
+            if await self._storage.events.read(self._key, after=self._cursor, limit=1):
+                return
+            self._cursor = self._caught  # what is missing was removed
         if not self._settled:
             self._settled = True
             writing = self._parts.writing
