@@ -58,7 +58,6 @@ UNUSED: dict[str, str] = {
     "channel_connections": _LATER,
     "channels": _LATER,
     "authorization": _LATER,
-    "auth": _LATER,
     "telemetry": _LATER,
 }
 """Dotted key → why it has no effect. Reported only when it differs from the default."""
