@@ -62,7 +62,7 @@ types: .venv/.dev ## Check types.
 services: ## Start PostgreSQL and Redis on loopback where none answers.
 	@scripts/services.sh
 
-tests/sdk/js/node_modules: tests/sdk/js/package-lock.json
+tests/sdk/js/node_modules: tests/sdk/js/package-lock.json | services
 	@if command -v npm >/dev/null; then npm ci --prefix tests/sdk/js --no-audit --no-fund --silent && touch $@; \
 	else echo "No npm: the journeys of the JavaScript SDK are left out." >&2; fi
 
