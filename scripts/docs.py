@@ -15,13 +15,13 @@ from typer.core import TyperGroup, TyperOption
 
 from deerflow import errors as error_module
 from deerflow import events as event_module
-from deerflow.cli.app import app
 from deerflow.config.sample import scalar
 from deerflow.config.schema import AppConfig
 from deerflow.config.section import Section
 from deerflow.config.structure import keys, section_in
 from deerflow.config.unused import UNUSED
 from deerflow.errors import DeerFlowError
+from deerflow.gateway.commands import app
 from deerflow.middlewares.order import THE_LIST, markdown
 from deerflow.tools.registry import builtin_tools
 

@@ -1,5 +1,6 @@
 #!/bin/sh
-# Starts PostgreSQL and Redis on loopback for the tests, where none answers yet; never fails.
+# Starts PostgreSQL and Redis on loopback for the tests, where none answers yet, and installs Node
+# for the journeys of the JavaScript SDK; never fails.
 # Data lies below .services; `scripts/services.sh stop` ends what was started here.
 set -u
 cd "$(dirname "$0")/.." || exit 0
@@ -30,10 +31,10 @@ install() { # PACKAGE: its own cluster or daemon is not started
     echo "create_main_cluster = false" |
         as_root tee /etc/postgresql-common/createcluster.d/deerflow.conf >/dev/null
     as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
-        apt-get install -y -qq "$1" >/dev/null 2>&1 || {
+        apt-get install -y -qq --no-install-recommends "$1" >/dev/null 2>&1 || {
         as_root apt-get update -qq >/dev/null 2>&1
         as_root env DEBIAN_FRONTEND=noninteractive RUNLEVEL=1 \
-            apt-get install -y -qq "$1" >/dev/null 2>&1
+            apt-get install -y -qq --no-install-recommends "$1" >/dev/null 2>&1
     }
 }
 
@@ -77,6 +78,12 @@ start_redis() {
         echo "Redis did not start." >&2
 }
 
+find_node() {
+    command -v npm >/dev/null 2>&1 && return
+    install nodejs
+    install npm
+}
+
 stop() {
     if [ -f "$HOME_DIR/postgres.data" ]; then
         as_database_user "$(postgres_bin)/pg_ctl" -D "$(cat "$HOME_DIR/postgres.data")" -s -m fast stop
@@ -86,5 +93,5 @@ stop() {
 }
 
 mkdir -p "$HOME_DIR"
-if [ "${1:-}" = stop ]; then stop; else start_postgres; start_redis; fi
+if [ "${1:-}" = stop ]; then stop; else start_postgres; start_redis; find_node; fi
 exit 0

@@ -16,13 +16,13 @@ import typer.main
 from typer.core import TyperGroup
 
 from deerflow import errors
-from deerflow.cli.app import app
 from deerflow.config.load import load_config
 from deerflow.config.schema import AppConfig
 from deerflow.config.section import Section
 from deerflow.config.structure import keys, section_in
 from deerflow.errors import DeerFlowError
 from deerflow.events import EventType, OutcomeKind, RunStatus
+from deerflow.gateway.commands import app
 from deerflow.middlewares.order import THE_LIST
 from deerflow.tools.registry import builtin_tools
 from fakes.tree import PACKAGE, ROOT, TESTS, packages

@@ -47,7 +47,7 @@ PLACES = {
     "alembic": ("deerflow.storage",),
     "docker": ("deerflow.sandbox.docker",),
     "kubernetes": ("deerflow.sandbox.kubernetes",),
-    "typer": ("deerflow.cli",),
+    "typer": ("deerflow.cli", "deerflow.gateway.commands"),
     "rich": ("deerflow.cli", "deerflow.tui"),
 }
 """Library → modules (and what is below them) that may import it."""

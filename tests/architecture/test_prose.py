@@ -33,7 +33,7 @@ def pages() -> Iterator[Path]:
     yield from ROOT.glob("*.md")
     for folder in FOLDERS:
         for page in (ROOT / folder).rglob("*.md"):
-            if "reference" not in page.parts and "golden" not in page.parts:
+            if not {"reference", "golden", "node_modules"} & set(page.parts):
                 yield page
 
 

@@ -22,7 +22,7 @@ import signal
 import socket
 import sys
 from asyncio.subprocess import Process
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -316,3 +316,13 @@ async def ready(served: ServeProcess, *, seconds: float = 60) -> None:
                 if (await client.get(f"{served.url}/ready")).status_code == 200:
                     return
             await asyncio.sleep(0.05)
+
+
+async def until(holds: Callable[[], bool | Awaitable[bool]], *, seconds: float = 60) -> None:
+    """Return when the condition holds; for what tells nobody, such as another process's state."""
+    async with asyncio.timeout(seconds):
+        while True:
+            found = holds()
+            if found is True or (found is not False and await found):
+                return
+            await asyncio.sleep(0.02)

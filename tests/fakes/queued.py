@@ -34,3 +34,27 @@ async def begin(
     run = await storage.queue.claim(run_id, worker_id)
     assert run is not None
     return run
+
+
+async def ready(storage: Storage, **how: Any) -> list[str]:
+    """Ids of what may start."""
+    return [run.run_id for run in await storage.queue.ready(**how)]
+
+
+async def status(storage: Storage, key: str) -> str:
+    """How the thread shows."""
+    row = await storage.threads.by_key(key)
+    assert row is not None
+    return row.status
+
+
+async def stored(storage: Storage, run_id: str) -> RunRow:
+    """A run that exists."""
+    run = await storage.threads.run(run_id)
+    assert run is not None
+    return run
+
+
+async def types(storage: Storage, key: str) -> list[tuple[str, str]]:
+    """Run and type of every event."""
+    return [(event.run_id, event.type) for event in await storage.events.read(key)]

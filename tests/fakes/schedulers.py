@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from dataclasses import dataclass, field
+from multiprocessing.connection import Connection
 from pathlib import Path
 
 from deerflow.config.storage import SchedulerConfig
@@ -66,13 +67,15 @@ class Clock:
         return self.begin + (time.time() - self.real) * self.speed
 
 
-def tick_for_ever(path: Path, clock: Clock) -> None:
-    """A worker process that does nothing but look at schedules."""
+def tick_for_ever(path: Path, clock: Clock, pipe: Connection) -> None:
+    """A worker process that does nothing but look at schedules; says once that it has."""
 
     async def main() -> None:
         storage = SqliteStorage(path)
         config = ON.model_copy(update={"max_concurrent_runs": 1_000_000})
         found, _ = scheduler(storage, config)
+        await found.tick(clock.now())
+        pipe.send("at work")
         while True:
             await found.tick(clock.now())
 

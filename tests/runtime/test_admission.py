@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from langchain_core.tools import tool
 
 from deerflow.errors import ConflictError, DeerFlowError, NotFoundError, UsageError
+from deerflow.runtime.admission import Admission
 from deerflow.runtime.checks import MAX_ID, check_request, expected
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import RunHandle
@@ -144,3 +146,63 @@ async def test_a_prepared_thread_gets_its_first_run(tmp_path: Path, backend: str
     assert result.status == "success"
     assert found is not None
     assert (found.thread_key, found.metadata) == (made.thread_key, {"by": "hand"})
+
+
+async def test_what_is_prepared_is_accepted_elsewhere_as_it_was_asked(tmp_path: Path) -> None:
+    request = RunRequest(
+        task="Write a note into note.md",
+        thread_id="t",
+        user_id="anna",
+        plan=True,
+        max_turns=7,
+        message={"content": [{"type": "text", "text": "Write"}], "additional_kwargs": {"a": 1}},
+        earlier=({"content": "Before."},),
+        goal="A note",
+    )
+    async with scripted_harness([{"text": "Hi."}], tmp_path) as harness:
+        storage, admission = harness.storage, Admission(harness.parts)
+        prepared = await admission.prepare(request)
+        assert await storage.threads.get("anna", "t") is None  # nothing is written
+        submitted = await storage.queue.submit(prepared.thread, prepared.run(), new=prepared.new)
+        assert submitted is not None
+        await storage.workers.register("w-1", "p", seconds=60)
+        row = await storage.queue.claim(submitted.run.run_id, "w-1")
+        thread = await storage.threads.by_key(submitted.run.thread_key)
+        assert row is not None
+        assert thread is not None
+        job = await admission.accept(row, thread)
+        again = await admission.accept(replace(row, attempt=2), thread)
+        events = await storage.events.read(thread.thread_key)
+    context = job.context
+    assert (context.user_id, context.plan, context.max_turns) == ("anna", True, 7)
+    assert context.expect == ("note.md",)
+    assert job.input is not None
+    earlier, asked = job.input["messages"]
+    assert (earlier.text, earlier.id) == ("Before.", f"pre-{row.run_id}-0")
+    assert (asked.content, asked.id) == (request.message["content"], context.input_id)  # type: ignore[index]
+    assert asked.additional_kwargs["a"] == 1
+    assert job.input["goal"]["objective"] == "A note"
+    assert (job.fresh, job.shared, context.resumed) == (True, True, False)
+    assert again.input is not None  # killed before the first checkpoint: it is asked once more
+    assert [m.id for m in again.input["messages"]] == [earlier.id, asked.id]
+    assert again.context.resumed
+    told = [(e.type, e.payload.get("resumed")) for e in events]
+    assert told == [("run_queued", None), ("run_started", False), ("run_started", True)]
+
+
+async def test_what_a_terminal_began_goes_on_in_a_worker(tmp_path: Path) -> None:
+    script = [{"text": "Four."}]
+    async with scripted_harness(script, tmp_path) as harness:
+        handle = await harness.runs.start(RunRequest(task="2 + 2?", thread_id="t"))
+        handle.cancel()
+        await handle.result()
+        back = await harness.storage.queue.put_back(handle.run_id)
+        assert back is not None
+        await harness.storage.workers.register("w-1", "p", seconds=60)
+        row = await harness.storage.queue.claim(handle.run_id, "w-1")
+        thread = await harness.storage.threads.by_key(back.thread_key)
+        assert row is not None
+        assert thread is not None
+        job = await Admission(harness.parts).accept(row, thread)
+    assert job.context.resumed
+    assert row.attempt == 1

@@ -1,5 +1,6 @@
 """Occurrences: cron and local times where clocks change."""
 
+import math
 import re
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
@@ -250,6 +251,12 @@ def test_a_good_expression_is_tidied() -> None:
     assert check_cron(" 0   9 1,15 JAN-MAR mon ") == "0 9 1,15 JAN-MAR mon"
     assert check_cron("0 0 L * *") == "0 0 L * *"
     assert some("0 0 29 2 *", ZoneInfo("UTC"), "2026-01-01", 1) == ["02-29 00:00"]
+
+
+def test_a_hair_before_an_occurrence_is_before_it() -> None:
+    nine = utc("2026-06-01T09:00")
+    assert next_after("0 9 * * *", ZoneInfo("UTC"), math.nextafter(nine, 0)) == nine
+    assert next_after("0 9 * * *", ZoneInfo("UTC"), nine) == nine + DAY
 
 
 # --- after an absence ---

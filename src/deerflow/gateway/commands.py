@@ -125,7 +125,12 @@ def gateway(  # noqa: PLR0913  (one parameter per option)
 def worker(
     *,
     config: ConfigOption = None,
-    until_stdin_ends: Annotated[bool, typer.Option("--until-stdin-ends", hidden=True)] = False,
+    until_stdin_ends: Annotated[
+        bool,
+        typer.Option(
+            "--until-stdin-ends", hidden=True, help="End when standard input does, as well."
+        ),
+    ] = False,
 ) -> None:
     """Execute runs that other processes take in; any number of these may run.
 

@@ -7,7 +7,6 @@ the port is served already.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import TYPE_CHECKING, Any
@@ -45,7 +44,6 @@ class Front:
 
     Attributes:
         opening: life of the application, once it is loaded.
-        failure: why it could not be loaded or opened.
         settled: set when it is open or has failed.
 
     Args:
@@ -54,11 +52,19 @@ class Front:
 
     def __init__(self, load: Callable[[], FastAPI]) -> None:
         self.opening: Opening | None = None
-        self.failure: BaseException | None = None
         self.settled = asyncio.Event()
         self._load = load
         self._app: FastAPI | None = None
         self._ended = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Why it could not be loaded or opened; None while nothing has failed."""
+        if self.opening is not None:
+            return self.opening.failure
+        task = self._task
+        return task.exception() if task and task.done() and not task.cancelled() else None
 
     def stop(self) -> None:
         """Begin to end: nothing new is answered, streams close, runs are drained."""
@@ -84,21 +90,17 @@ class Front:
             await _answer(send, 503, _STARTING)
 
     async def _live(self, receive: Receive, send: Send) -> None:
-        task: asyncio.Task[None] | None = None
-        while True:
-            message = await receive()
-            if message["type"] == "lifespan.startup":
-                task = asyncio.create_task(self._bring_up())
-                await send({"type": "lifespan.startup.complete"})
-            elif message["type"] == "lifespan.shutdown":
-                self._ended.set()
-                if task is not None:
-                    if not self.settled.is_set():
-                        task.cancel()
-                    with contextlib.suppress(asyncio.CancelledError):
-                        await task
-                await send({"type": "lifespan.shutdown.complete"})
-                return
+        assert (await receive())["type"] == "lifespan.startup"  # noqa: S101  (ASGI says so)
+        self._task = asyncio.create_task(self._bring_up())
+        await send({"type": "lifespan.startup.complete"})
+        await receive()
+        self._ended.set()
+        if not self.settled.is_set():
+            self._task.cancel()
+        await asyncio.wait([self._task])
+        if self.failure is None and not self._task.cancelled():
+            await self._task  # closing may fail
+        await send({"type": "lifespan.shutdown.complete"})
 
     async def _bring_up(self) -> None:
         """One task enters and leaves the application's life."""
@@ -108,14 +110,9 @@ class Front:
             async with app.router.lifespan_context(app):
                 self._app, self.opening = app, app.state.opening
                 await app.state.opening.settled.wait()
-                self.failure = app.state.opening.failure
                 gc.enable()
                 self.settled.set()
                 await self._ended.wait()
-        except Exception as error:
-            if self.settled.is_set():
-                raise
-            self.failure = error
         finally:
             gc.enable()
             self.settled.set()

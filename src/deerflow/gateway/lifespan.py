@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING
@@ -20,8 +18,6 @@ from deerflow.gateway.problems import not_ready
 if TYPE_CHECKING:
     from deerflow.wiring.runtime import Runtime
 
-logger = logging.getLogger(__name__)
-
 Opener = Callable[[], AbstractAsyncContextManager["Runtime"]]
 """Opens the runtime; called once, in a task of its own."""
 
@@ -32,7 +28,6 @@ class Opening:
     Attributes:
         gateway: everything, once it is open.
         settled: set when it is open or has failed.
-        failure: why it could not be opened.
         stopping: set when the process ends: runs are drained from then on, while the last answers
             are still sent; everything is closed when the life of the application is over.
     """
@@ -40,9 +35,9 @@ class Opening:
     def __init__(self, config: GatewayConfig, opener: Opener) -> None:
         self.gateway: Gateway | None = None
         self.settled = asyncio.Event()
-        self.failure: BaseException | None = None
         self.stopping = asyncio.Event()
         self._released = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
         self._config = config
         self._opener = opener
 
@@ -51,19 +46,28 @@ class Opening:
         """Whether requests can be answered."""
         return self.gateway is not None and not self.stopping.is_set()
 
+    @property
+    def failure(self) -> BaseException | None:
+        """Why it could not be opened; None while nothing has failed."""
+        task = self._task
+        if self.gateway is not None or task is None or not task.done() or task.cancelled():
+            return None
+        return task.exception()
+
     @asynccontextmanager
     async def lifespan(self, app: FastAPI) -> AsyncGenerator[None]:
         """Of the application: yields at once, opens in the background."""
-        task = asyncio.create_task(self._live(app))
+        self._task = asyncio.create_task(self._live(app))
         try:
             yield
         finally:
             self.stopping.set()
             self._released.set()
             if not self.settled.is_set():
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await task
+                self._task.cancel()
+            await asyncio.wait([self._task])
+        if self.gateway is not None:
+            await self._task  # closing may fail
 
     async def _live(self, app: FastAPI) -> None:
         """One task opens and closes, as scopes of cancellation demand."""
@@ -75,11 +79,6 @@ class Opening:
                 await self.stopping.wait()
                 await wind_down(runtime)
                 await self._released.wait()
-        except Exception as error:
-            if self.gateway is not None:
-                raise
-            self.failure = error
-            logger.error("the runtime could not be opened: %s", error)
         finally:
             self.settled.set()
 

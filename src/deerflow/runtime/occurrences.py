@@ -111,7 +111,8 @@ def occurrences(expression: str, zone: ZoneInfo, after: float) -> Iterator[float
         zone: whose clocks count.
         after: UTC seconds.
     """
-    start = datetime.fromtimestamp(after, zone).replace(tzinfo=None)
+    # Whole seconds, rounded down: a time just before an occurrence must not become it.
+    start = datetime.fromtimestamp(math.floor(after), zone).replace(tzinfo=None)
     hourly = expression.split()[-4].startswith("*")
     last = after
     for local in CronSim(expression, start):

@@ -62,6 +62,55 @@ class Submitter(Protocol):
         ...
 
 
+class Starts:
+    """Hands the runs of occurrences in.
+
+    Args:
+        storage: the stores.
+        submissions: hands runs in.
+    """
+
+    def __init__(self, storage: Storage, submissions: Submitter) -> None:
+        self._storage = storage
+        self._submissions = submissions
+
+    async def start(self, row: ScheduleRow, entry: ScheduledRun) -> DeerFlowError | None:
+        """Hand a run in; what is wrong with it is noted. Only the database's failures are raised.
+
+        Returns:
+            None when it is handed in, else why it never will be.
+        """
+        storage, task = self._storage, task_of(row)
+        note, failure = STARTED, None
+        try:
+            if await storage.threads.run(entry.run_id) is None:
+                await self.check_thread(row.user_id, task)
+                await self._submissions.submit(_request(row, task, entry), _options(task, entry))
+        except (UsageError, ConflictError, ThreadGoneError) as error:
+            note, failure = f"failed: {error.message}", error
+            logger.warning("schedule %s: %s", row.schedule_id, error)
+        await storage.schedules.settle(entry.schedule_id, entry.occurrence, note)
+        if isinstance(failure, NotFoundError) and row.thread_id is not None:
+            await self._end_orphan(row)
+        return failure
+
+    async def _end_orphan(self, row: ScheduleRow) -> None:
+        """Pause a task whose thread was deleted: it would fail every time."""
+        if await self._storage.threads.get(row.user_id, row.thread_id or "") is not None:
+            return
+        found = await self._storage.schedules.get(row.user_id, row.schedule_id)
+        if found is not None and found.status == "active":
+            await self._storage.schedules.advance(found, [], next_at=None, status="paused")
+
+    async def check_thread(self, user_id: str, task: Task) -> None:
+        """Raise NotFoundError when the task is bound to a thread that is not there."""
+        thread_id = task.request.thread_id
+        if thread_id is None:
+            return
+        if await self._storage.threads.get(user_id, thread_id) is None:
+            raise NotFoundError(f"There is no thread {thread_id[:80]!r} here.")
+
+
 class Scheduler:
     """Tasks of users, and their starts.
 
@@ -73,7 +122,7 @@ class Scheduler:
 
     def __init__(self, storage: Storage, submissions: Submitter, config: SchedulerConfig) -> None:
         self._storage = storage
-        self._submissions = submissions
+        self._starts = Starts(storage, submissions)
         self._config = config
         self._changed = asyncio.Event()
 
@@ -97,7 +146,7 @@ class Scheduler:
                 f"A user has at most {MOST_SCHEDULES} scheduled tasks.", cure="Delete some."
             )
         now = time.time()
-        await self._check_thread(user_id, task)
+        await self._starts.check_thread(user_id, task)
         row = await asyncio.to_thread(planned, uuid.uuid4().hex, user_id, task, now, self._delay)
         row = row if active else replace(row, status="paused", next_at=None)
         await self._storage.schedules.put(row)
@@ -115,7 +164,7 @@ class Scheduler:
         row = await self.get(user_id, schedule_id)
         before = task_of(row)
         task = replace(before, **changes)
-        await self._check_thread(user_id, task)
+        await self._starts.check_thread(user_id, task)
         moved = row.status == "done" or _times(task) != _times(before)
         delay = self._delay if moved else None
         new = await asyncio.to_thread(planned, schedule_id, user_id, task, time.time(), delay)
@@ -188,7 +237,7 @@ class Scheduler:
                 row, [entry], next_at=row.next_at, status=row.status
             ):
                 break
-        error = await self._start(row, entry)
+        error = await self._starts.start(row, entry)
         if error is not None:
             raise error
         return entry
@@ -237,7 +286,7 @@ class Scheduler:
         for row, entry in await self._storage.schedules.unstarted(limit=PAGE):
             if room <= 0:
                 break
-            if await self._start(row, entry) is None:
+            if await self._starts.start(row, entry) is None:
                 room -= 1
 
     async def _rest(self) -> None:
@@ -278,43 +327,8 @@ class Scheduler:
         found = await self._storage.schedules.runs(row.schedule_id, limit=MOST_WAITING)
         return len(found) == MOST_WAITING and not any(entry.note for entry in found)
 
-    async def _start(self, row: ScheduleRow, entry: ScheduledRun) -> DeerFlowError | None:
-        """Hand a run in; what is wrong with it is noted. Only the database's failures are raised.
-
-        Returns:
-            None when it is handed in, else why it never will be.
-        """
-        storage, task = self._storage, task_of(row)
-        note, failure = STARTED, None
-        try:
-            if await storage.threads.run(entry.run_id) is None:
-                await self._check_thread(row.user_id, task)
-                await self._submissions.submit(_request(row, task, entry), _options(task, entry))
-        except (UsageError, ConflictError, ThreadGoneError) as error:
-            note, failure = f"failed: {error.message}", error
-            logger.warning("schedule %s: %s", row.schedule_id, error)
-        await storage.schedules.settle(entry.schedule_id, entry.occurrence, note)
-        if isinstance(failure, NotFoundError) and row.thread_id is not None:
-            await self._end_orphan(row)
-        return failure
-
-    async def _end_orphan(self, row: ScheduleRow) -> None:
-        """Pause a task whose thread was deleted: it would fail every time."""
-        if await self._storage.threads.get(row.user_id, row.thread_id or "") is not None:
-            return
-        found = await self._storage.schedules.get(row.user_id, row.schedule_id)
-        if found is not None and found.status == "active":
-            await self._storage.schedules.advance(found, [], next_at=None, status="paused")
-
     async def _run_of(self, entry: ScheduledRun) -> RunRow | None:
         return await self._storage.threads.run(entry.run_id) if entry.run_id else None
-
-    async def _check_thread(self, user_id: str, task: Task) -> None:
-        thread_id = task.request.thread_id
-        if thread_id is None:
-            return
-        if await self._storage.threads.get(user_id, thread_id) is None:
-            raise NotFoundError(f"There is no thread {thread_id[:80]!r} here.")
 
     @property
     def _delay(self) -> float:

@@ -143,9 +143,7 @@ async def test_two_processes_append_to_one_thread_without_gap_and_without_deadlo
 
     async def write(storage: PostgresStorage, order: list[str]) -> None:
         for n in range(25):
-            await asyncio.gather(
-                *(storage.events.append(key, "r", "x", {"n": n}) for key in order)
-            )
+            await asyncio.gather(*(storage.events.append(key, "r", "x", {"n": n}) for key in order))
             await storage.spending.add("ann", "2030-01-01", 1, {})
 
     await asyncio.gather(write(storages[0], keys), write(storages[1], keys[::-1]))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
@@ -102,7 +103,10 @@ class _Reader:
         self._key = asked.thread.thread_key
         self._run_id = asked.run.run_id
         self._parts = Parts(asked.wanted, self._run_id, asked.thread.thread_id)
+        self._label = asked.wanted.label
+        self._shared = "messages" not in asked.wanted  # its frames hang on when the reader came
         self._out: list[bytes] = []
+        self._held = 0  # bytes in it
         self._size = 0  # bytes since the last whole state
         self._whole = 0  # bytes of the last whole state
         self._told_at = time.monotonic()
@@ -124,28 +128,39 @@ class _Reader:
             self._caught = fresh.last_seq if fresh is not None else 0
             if not self._after.seq:
                 self._frame("metadata", self._about())
+            if await self._storage.threads.run(self._run_id) is None:
+                await self._look()  # it was removed, and its events with it
+            waiting, idle = deque[Event | Delta](), False
             while not self._over:
                 if self._out:
                     yield self._taken()
-                items = await inbox.take(seconds=BEAT_SECONDS)
-                if items is None:
-                    return
-                for item in items:
-                    await self._item(item)
-                    if self._over:
-                        break
-                    if sum(map(len, self._out)) > CHUNK:
-                        yield self._taken()
-                if inbox.empty and not self._over:
-                    await self._settle(idle=not items)
+                if not waiting:
+                    items = await inbox.take(seconds=BEAT_SECONDS)
+                    if items is None:
+                        return
+                    waiting.extend(items)
+                    idle = not items
+                await self._work(waiting)
+                if not waiting and inbox.empty and not self._over:
+                    await self._settle(idle=idle)
             if self._out:
                 yield self._taken()
         finally:
             await inbox.close()
 
+    async def _work(self, waiting: deque[Event | Delta]) -> None:
+        """Take items until there is a chunk to be sent."""
+        while waiting and not self._over and self._held <= CHUNK:
+            item = waiting.popleft()
+            if isinstance(item, Delta):
+                self._delta(item)
+            else:
+                await self._item(item)
+
     def _taken(self) -> bytes:
         chunk = b"".join(self._out)
         self._out.clear()
+        self._held = 0
         return chunk
 
     def _about(self) -> dict[str, Any]:
@@ -156,19 +171,19 @@ class _Reader:
 
     def _add(self, data: bytes) -> None:
         self._out.append(data)
-        self._size += len(data)
+        size = len(data)
+        self._held += size
+        self._size += size
 
-    async def _item(self, item: Event | Delta) -> None:
-        if isinstance(item, Delta):
-            self._delta(item)
-            return
+    async def _item(self, item: Event) -> None:
         if item.run_id == self._run_id:
-            self._first = self._first or item.seq
+            if not self._first:
+                self._first = item.seq
             if item.seq <= self._after.seq:
                 self._skip(item)
             else:
                 await self._event(item)
-        self._cursor = max(self._cursor, item.seq)
+        self._cursor = item.seq
 
     def _skip(self, event: Event) -> None:
         """An event whose frames the reader has: only its meaning for the ones that follow."""
@@ -196,32 +211,33 @@ class _Reader:
         if self._cursor < self._caught:  # its message is not known yet; read when it is
             self._hole = True
             return
-        key = (self._key, delta.message_id, delta.offset, len(delta.text), self._label())
-        known = self._parts.sent
-        end, parts = self._parts.piece(delta.message_id, delta.offset, delta.text)
-        self._hole = self._hole or end < delta.offset
-        if not parts:
+        ident = delta.message_id
+        end, text = self._parts.take(ident, delta.offset, delta.text)
+        if end < delta.offset:
+            self._hole = True
+        if not text:
             return
-        whole = (*key, self._cursor, known)
-        cached = self._cache.get(whole)
+        key = (self._key, ident, end, len(text), self._cursor, self._label)
+        cached = self._cache.get(key) if self._shared else None
         if cached is None:
-            ident = str(Position(self._cursor, delta.message_id, end))
-            chunk = b"".join(
-                frame(part.name, body(part.payload), ident if part is parts[-1] else "")
+            place = str(Position(self._cursor, ident, end))
+            parts = self._parts.piece(ident, text)
+            cached = b"".join(
+                frame(part.name, body(part.payload), place if part is parts[-1] else "")
                 for part in parts
             )
-            cached = self._cache.put(whole, chunk)
-        self._add(cached)
-
-    def _label(self) -> str:
-        return self._asked.wanted.label
+            if self._shared:
+                self._cache.put(key, cached)
+        if cached:
+            self._add(cached)
 
     async def _event(self, event: Event) -> None:
         if event.type in ("run_ended", "model_retry") and self._parts.writing is not None:
             await self._fill()  # what was written before it stopped
         begins = not self._begun and self._begins(event)
         self._begun = self._begun or begins
-        self._changed = self._changed or event.type in CHANGES
+        if event.type in CHANGES:
+            self._changed = True
         if event.type == "run_ended":
             await self._ended(event)
             return
@@ -236,7 +252,7 @@ class _Reader:
 
     def _plain(self, event: Event, skip: int) -> None:
         """Frames of an event without a state; all readers of one kind share them."""
-        key = (self._key, event.seq, self._label(), self._parts.sent, skip)
+        key = (self._key, event.seq, self._label, self._parts.sent, skip)
         cached = self._cache.get(key)
         if cached is None:
             before = len(self._out)
@@ -298,7 +314,9 @@ class _Reader:
     async def _settle(self, *, idle: bool) -> None:
         """Nothing waits: fill what is missing, tell what has changed, see whether it is over."""
         if self._cursor < self._caught:
-            return
+            if await self._storage.events.read(self._key, after=self._cursor, limit=1):
+                return
+            self._cursor = self._caught  # what is missing was removed
         if not self._settled:
             self._settled = True
             writing = self._parts.writing

@@ -53,7 +53,7 @@ def wanted(given: str | Iterable[str] | None, *, subgraphs: bool = False) -> Wan
     Raises:
         UsageError: an unknown mode.
     """
-    names = [given] if isinstance(given, str) else list(given or ())
+    names = [name for name in ([given] if isinstance(given, str) else given or ()) if name]
     for name in names:
         if name not in MODES:
             raise UsageError(f"Unknown stream mode {name!r}.", cure=f"Use: {', '.join(MODES)}.")

@@ -132,30 +132,58 @@ class Parts:
         elif self.writing is not None:
             self.writing.text = offset
 
-    def piece(self, message_id: str, offset: int, text: str) -> tuple[int, list[Part]]:
-        """A piece of the open message: the offset after it, and its parts without what was sent.
+    def take(self, message_id: str, offset: int, text: str) -> tuple[int, str]:
+        """Take in a piece of the open message.
 
-        `message_id` may end in THINKING. Pieces of other messages, and such that begin behind a
-        hole, have no parts; their offset is then smaller than that of the piece.
+        `message_id` may end in THINKING. Of pieces of other messages, and such that begin behind a
+        hole, nothing is new; their end is then smaller than the offset of the piece.
+
+        Returns:
+            Where the reader is in the message after it, and what of the text is new.
         """
-        name, thinking = message_id.removesuffix(THINKING), message_id.endswith(THINKING)
-        if name in self._done:
-            return offset, []
-        if self.writing is None:
-            self.writing = Writing(name)
+        thinking = message_id.endswith(THINKING)
+        name = message_id[: -len(THINKING)] if thinking else message_id
         writing = self.writing
-        if writing.message_id != name:
-            return -1, []
+        if writing is None or writing.message_id != name:
+            if name in self._done:
+                return offset, ""
+            if writing is not None:
+                return -1, ""
+            writing = self.writing = Writing(name)
         known = writing.thinking if thinking else writing.text
         end = offset + len(text)
         if end <= known or offset > known:
-            return known, []
-        text = text[known - offset :]
+            return known, ""
         if thinking:
             writing.thinking = end
         else:
             writing.text = end
-        return end, self._piece(writing, text, thinking=thinking)
+        return end, text[known - offset :]
+
+    def piece(self, message_id: str, text: str) -> list[Part]:
+        """Parts of what `take` found to be new."""
+        thinking = message_id.endswith(THINKING)
+        ident = message_id.removesuffix(THINKING)
+        found: list[Part] = []
+        chunk: dict[str, Any] = {"type": "AIMessageChunk", "id": ident, "content": text}
+        if thinking:
+            chunk |= {"content": "", "additional_kwargs": {"reasoning_content": text}}
+        if "events" in self.wanted:
+            payload = {"event": "on_chat_model_stream", "name": "model", "run_id": self.run_id}
+            found.append(Part(Rank.EVENTS, "events", {**payload, "data": {"chunk": chunk}}))
+        if "messages" in self.wanted and not thinking and self.writing is not None:
+            found += self._partial(self.writing, text)
+        if "messages-tuple" in self.wanted:
+            found.append(Part(Rank.MESSAGES, "messages", [chunk, {"langgraph_node": "model"}]))
+        return found
+
+    def _partial(self, writing: Writing, text: str) -> list[Part]:
+        writing.whole += text
+        if len(writing.whole) < writing.told * GROWTH:
+            return []
+        writing.told = len(writing.whole)
+        whole = {"type": "ai", "id": writing.message_id, "content": writing.whole}
+        return [Part(Rank.PARTIAL, "messages/partial", [whole])]
 
     def parts(self, event: Event) -> list[Part]:
         """Parts of an event in the order of their ranks; values and checkpoints are left out."""
@@ -184,25 +212,6 @@ class Parts:
 
     def _is_open(self, message_id: Any) -> bool:
         return self.writing is not None and self.writing.message_id == message_id
-
-    def _piece(self, writing: Writing, text: str, *, thinking: bool) -> list[Part]:
-        found: list[Part] = []
-        ident = writing.message_id
-        chunk: dict[str, Any] = {"type": "AIMessageChunk", "id": ident, "content": text}
-        if thinking:
-            chunk |= {"content": "", "additional_kwargs": {"reasoning_content": text}}
-        if "events" in self.wanted:
-            payload = {"event": "on_chat_model_stream", "name": "model", "run_id": self.run_id}
-            found.append(Part(Rank.EVENTS, "events", {**payload, "data": {"chunk": chunk}}))
-        if "messages" in self.wanted and not thinking:
-            writing.whole += text
-            if len(writing.whole) >= writing.told * GROWTH:
-                writing.told = len(writing.whole)
-                whole = {"type": "ai", "id": ident, "content": writing.whole}
-                found.append(Part(Rank.PARTIAL, "messages/partial", [whole]))
-        if "messages-tuple" in self.wanted:
-            found.append(Part(Rank.MESSAGES, "messages", [chunk, {"langgraph_node": "model"}]))
-        return found
 
     def _messages(self, event: Event) -> list[Part]:
         if event.type == "message" and event.payload["message"]["type"] in ("ai", "tool"):

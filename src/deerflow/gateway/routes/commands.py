@@ -81,7 +81,7 @@ async def stream(
     Modes: run_modes, lifecycle, state_update, or those of a run.
     """
     modes = set[str]()
-    for name in stream_mode or ("run_modes",):
+    for name in filter(None, stream_mode or ("run_modes",)):
         modes |= set(THREAD_MODES[name]) if name in THREAD_MODES else wanted(name).modes
     after = None if last in ("", "-1") else last
     since = 0 if last == "-1" else None

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Protocol
 from urllib.parse import quote, urlsplit
 
 from fastapi import APIRouter, Depends, Path, Query
+from pydantic import BaseModel, Field
 from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 
@@ -44,6 +45,14 @@ class Party(Protocol):
 
 class Parties(dict[str, tuple[OidcProviderConfig, Party]]):
     """Those that were used so far, with what they have told about themselves."""
+
+
+class Answer(BaseModel):
+    """What the provider sends along; parameters that only some send are left out."""
+
+    code: str = Field(default="", max_length=10_000)
+    state: str = Field(default="", max_length=500)
+    error: str = Field(default="", max_length=500)
 
 
 @router.get("/providers")
@@ -135,23 +144,20 @@ async def begin(
 
 
 @router.get("/callback/{provider}")
-async def back(  # noqa: PLR0913  (what the provider sends)
+async def back(
     request: Request,
     access: AccessOf,
     party: ProviderOf,
     provider: str,
-    *,
-    code: Annotated[str, Query(max_length=10_000)] = "",
-    state: Annotated[str, Query(max_length=500)] = "",
-    error: Annotated[str, Query(max_length=500)] = "",
+    answer: Annotated[Answer, Query()],
 ) -> Response:
     """The browser comes back: sign it in, or say on the login page why not."""
     try:
-        data = await _attempt(request, access, provider, state)
-        if error or not code:
+        data = await _attempt(request, access, provider, answer.state)
+        if answer.error or not answer.code:
             raise AuthError("The provider refused.", reason="provider_refused")
         attempt = Attempt(data["nonce"], data["verifier"], data["redirect_uri"])
-        who = await party.identify(code, attempt)
+        who = await party.identify(answer.code, attempt)
         config = access.config.oidc.providers[provider]
         row = await account_of(access, provider, config, who)
     except AuthError as failed:

@@ -97,7 +97,8 @@ def joining(
     cancel_on_disconnect: bool = False,
 ) -> Streaming:
     """How somebody follows a run that is there."""
-    return Streaming(asked_for(stream_mode, default=WEB_MODES), last, cancel=cancel_on_disconnect)
+    modes = [mode for mode in stream_mode or () if mode]  # Python's SDK sends an empty one for None
+    return Streaming(asked_for(modes, default=WEB_MODES), last, cancel=cancel_on_disconnect)
 
 
 Joining = Annotated[Streaming, Depends(joining)]

@@ -83,7 +83,7 @@ class PostgresConnection:
             try:
                 self._raw = psycopg.connect(self._info, autocommit=True, **self._options)
             except psycopg.Error as error:
-                raise server_error(error, lost=True) from error
+                raise _refusal(error) from error
             self._made_at = time.monotonic()
             self._opened()
         return self._raw
@@ -136,14 +136,43 @@ class PostgresConnection:
             self._raw.close()
 
 
+def _refusal(error: psycopg.Error) -> ServerError:
+    """Why no connection can be made. Such errors have no SQLSTATE, only what the server said."""
+    if isinstance(error, psycopg.ProgrammingError):  # names parts of the address
+        return ServerError(
+            StorageError(
+                "database.postgres_url is not an address of PostgreSQL.",
+                cure="Write it like postgresql://user:password@host:5432/database.",
+            )
+        )
+    said = str(error)
+    for state, words in _REFUSALS.items():
+        if any(word in said for word in words):
+            return ServerError(_storage_error(*_MEANING[state]), state=state)
+    reason = said.rpartition("failed: ")[2].partition("\n")[0].removeprefix("FATAL:").strip()
+    return ServerError(_storage_error(*_away(reason)), lost=True)
+
+
 def server_error(error: psycopg.Error, *, lost: bool) -> ServerError:
     """What a driver's error means to the user: a clear sentence, no address."""
     state = error.sqlstate or ""
     lost = lost or state.startswith(_AWAY)
     message, cure, retryable = _meaning(error, state, lost)
-    meaning = StorageError(message, cure=cure)
-    meaning.retryable = retryable  # pyright: ignore[reportAttributeAccessIssue]  # of this one
-    return ServerError(meaning, state=state, lost=lost)
+    return ServerError(_storage_error(message, cure, retryable), state=state, lost=lost)
+
+
+def _storage_error(message: str, cure: str, retryable: bool) -> StorageError:
+    found = StorageError(message, cure=cure)
+    found.retryable = retryable  # pyright: ignore[reportAttributeAccessIssue]  # of this one
+    return found
+
+
+def _away(reason: str) -> tuple[str, str, bool]:
+    return (
+        f"The database server cannot be reached ({reason}).",
+        "Check that PostgreSQL runs and database.postgres_url names it.",
+        True,
+    )
 
 
 def _meaning(error: psycopg.Error, state: str, lost: bool) -> tuple[str, str, bool]:
@@ -157,15 +186,18 @@ def _meaning(error: psycopg.Error, state: str, lost: bool) -> tuple[str, str, bo
             False,
         )
     said = error.diag.message_primary or str(error).partition("\n")[0] or type(error).__name__
-    if lost:
-        return (
-            f"The database server cannot be reached ({said}).",
-            "Check that PostgreSQL runs and database.postgres_url names it.",
-            True,
-        )
-    return f"The database failed: {said}.", "Look at the log of the server.", False
+    return (
+        _away(said)
+        if lost
+        else (f"The database failed: {said}.", "Look at the log of the server.", False)
+    )
 
 
+_REFUSALS = {
+    "28": ("authentication failed", "no password supplied", "no pg_hba.conf entry", 'role "'),
+    "3D000": ('FATAL:  database "',),
+}
+"""What a refusal says, by SQLSTATE; English, as libpq and most servers speak."""
 _MEANING = {
     "28": (
         "The database server refuses this user or password.",

@@ -20,6 +20,8 @@ _ONE = f"{_SELECT} WHERE a.user_id = ? AND a.approval_id = ?"
 _LATE = f"{_SELECT} WHERE a.status = 'pending' AND a.expires_at <= ?"
 _PENDING = f"{_SELECT} WHERE a.status = 'pending' AND k.thread_key = ?"
 _OLDEST_FIRST = "ORDER BY a.created_at, a.approval_id"
+_HOLD = "/*pg FOR UPDATE OF a */"
+"""The first decision counts: the second one sees it."""
 _INSERT = (
     "INSERT INTO approvals (user_id, approval_id, thread, status, created_at, expires_at,"
     " decided_at, call, decision) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
@@ -61,8 +63,10 @@ def _row(found: tuple[Any, ...]) -> ApprovalRow:
     )
 
 
-def _one(connection: Connection, user_id: str, approval_id: str) -> ApprovalRow | None:
-    found = connection.execute(_ONE, (user_id, approval_id)).fetchone()
+def _one(
+    connection: Connection, user_id: str, approval_id: str, hold: str = ""
+) -> ApprovalRow | None:
+    found = connection.execute(f"{_ONE} {hold}", (user_id, approval_id)).fetchone()
     return None if found is None else _row(found)
 
 
@@ -131,7 +135,7 @@ class SqlApprovals:
         """See Approvals."""
 
         def work(batch: Batch) -> tuple[ApprovalRow, bool]:
-            found = _one(batch.connection, user_id, approval_id)
+            found = _one(batch.connection, user_id, approval_id, _HOLD)
             if found is None:
                 raise NotFoundError(f"There is no approval {approval_id!r} here.")
             if found.status != "pending":
@@ -163,7 +167,7 @@ class SqlApprovals:
             return connection.execute(f"{sql} LIMIT 1", values).fetchone() is not None
 
         def work(batch: Batch) -> list[ApprovalRow]:
-            found = batch.connection.execute(sql, values).fetchall()
+            found = batch.connection.execute(f"{sql} {_HOLD}", values).fetchall()
             return [_write(batch.connection, _row(row), decision) for row in found]
 
         if not await self._readers.read(look, scope=scope):

@@ -10,18 +10,31 @@ from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.reader import Readers
 from deerflow.storage.sql.writer import Writer
 
-_ORPHANS = (
-    "DELETE FROM blobs WHERE id IN ({doomed})"
-    " AND NOT EXISTS (SELECT 1 FROM blob_refs r WHERE r.blob = blobs.id)"
+_FIND = "SELECT id FROM blobs WHERE user_id = ? AND sha256 = ? /*pg FOR UPDATE */"
+_INSERT = (
+    "INSERT INTO blobs (user_id, sha256, media_type, data) VALUES (?, ?, ?, ?)"
+    " ON CONFLICT (user_id, sha256) DO NOTHING RETURNING id"
+)
+_HOLD = "SELECT 1 FROM blobs WHERE id = ? /*pg FOR UPDATE */"
+_ORPHAN = (
+    "DELETE FROM blobs WHERE id = ? AND NOT EXISTS (SELECT 1 FROM blob_refs r WHERE r.blob = ?)"
 )
 
 
 def release_all(connection: Connection, thread: int) -> None:
     """Drop every reference of a thread, and the blobs that nobody else refers to."""
-    found = connection.execute("SELECT blob FROM blob_refs WHERE thread = ?", (thread,)).fetchall()
+    found = connection.execute(
+        "SELECT blob FROM blob_refs WHERE thread = ? ORDER BY blob", (thread,)
+    ).fetchall()
     connection.execute("DELETE FROM blob_refs WHERE thread = ?", (thread,))
-    for row in found:
-        connection.execute(_ORPHANS.format(doomed="?"), row)
+    for (blob,) in found:
+        _drop_orphan(connection, blob)
+
+
+def _drop_orphan(connection: Connection, blob: int) -> None:
+    """Remove a blob without references. It is held first: a reference may just be made to it."""
+    connection.execute(_HOLD, (blob,)).fetchone()
+    connection.execute(_ORPHAN, (blob, blob))
 
 
 class SqlBlobs:
@@ -37,16 +50,16 @@ class SqlBlobs:
 
         def work(batch: Batch) -> None:
             connection, ref = batch.connection, batch.thread(thread_key)
+            row = None
+            while row is None:  # whoever removes it in between is waited for
+                row = connection.execute(_FIND, (user_id, sha)).fetchone()
+                row = (
+                    row or connection.execute(_INSERT, (user_id, sha, media_type, data)).fetchone()
+                )
             connection.execute(
-                "INSERT INTO blobs (user_id, sha256, media_type, data) VALUES (?, ?, ?, ?)"
-                " ON CONFLICT (user_id, sha256) DO NOTHING",
-                (user_id, sha, media_type, data),
-            )
-            connection.execute(
-                "INSERT INTO blob_refs (thread, blob)"
-                " SELECT ?, id FROM blobs WHERE user_id = ? AND sha256 = ?"
+                "INSERT INTO blob_refs (thread, blob) VALUES (?, ?)"
                 " ON CONFLICT (thread, blob) DO NOTHING",
-                (ref.id, user_id, sha),
+                (ref.id, row[0]),
             )
 
         await self._writer.submit(work, scope=thread_key)
@@ -80,7 +93,7 @@ class SqlBlobs:
                 " AND thread = (SELECT id FROM thread_keys WHERE thread_key = ?)",
                 (row[0], thread_key),
             )
-            connection.execute(_ORPHANS.format(doomed="?"), row)
+            _drop_orphan(connection, row[0])
 
         await self._writer.submit(work, scope=thread_key)
 

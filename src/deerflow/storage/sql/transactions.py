@@ -220,6 +220,7 @@ class Transactions:
         connection, mark = self._connection, batch.mark()
         connection.execute("SAVEPOINT one")
         try:
+            self._database.lock(batch, [job.ticket.scope] if job.ticket.scope else [])
             value = job.work(batch)
             batch.save()
             connection.execute("RELEASE one")
