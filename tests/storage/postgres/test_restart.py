@@ -39,7 +39,7 @@ async def followed(storage: PostgresStorage, key: str, count: int) -> list[int]:
 async def test_a_restart_loses_nothing_and_doubles_nothing(
     server: PrivateServer, scale: Any
 ) -> None:
-    place, each = Place(server.url), scale(150, 2000)
+    place, each = Place(server.url), scale(60, 2000)
     await asyncio.to_thread(prepare, place)
     storages = [PostgresStorage(place) for _ in range(2)]
     key = (await storages[0].threads.ensure("ann", "t1")).thread_key
