@@ -53,6 +53,11 @@ def clean_text(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
 
 
+def column_text(text: str) -> str:
+    """The text as every database can keep it in a column: also without the character 0."""
+    return clean_text(text).replace("\x00", "\ufffd")
+
+
 def pack(data: bytes, above: int = COMPRESS_ABOVE) -> bytes:
     """Stored form: zlib (first byte 0x78) when that is smaller, else as it is.
 

@@ -63,3 +63,17 @@ async def test_a_message_that_is_written_anew_is_followed_from_its_start(
 
     assert [(delta.offset, delta.text) for delta in got] == [(0, "first try"), (0, "second")]
     assert text_of(await storage.deltas.read("r1", "m1")) == "second"
+
+
+async def test_a_character_that_columns_cannot_hold_stops_nothing(
+    storage: Storage, key: str
+) -> None:
+    await storage.deltas.append(key, Delta("r1", "m1", 0, "a\x00b"))
+    await storage.threads.update(key, title="a\x00b")
+    await storage.flush()
+
+    (delta,) = await storage.deltas.read("r1", "m1")
+    assert (delta.text[0], len(delta.text), delta.text[2]) == ("a", 3, "b")
+    thread = await storage.threads.get("ann", "t1")
+    assert thread is not None
+    assert len(thread.title) == 3

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from dataclasses import dataclass, field
 
-from deerflow.storage.encoding import clean_text
+from deerflow.storage.encoding import column_text
 from deerflow.storage.follow import DeltaFollower, Dropped, Hub
 from deerflow.storage.protocol import Delta
 from deerflow.storage.sql.batch import Batch
@@ -63,7 +63,7 @@ class SqlDeltas:
     def append(self, thread_key: str, delta: Delta) -> Awaitable[None]:
         """See DeltaLog. Deltas that one commit takes become one row."""
         message = (delta.run_id, delta.message_id)
-        text = clean_text(delta.text)
+        text = column_text(delta.text)
         pending = self._pending.get(message)
         if pending is not None and pending.ticket is not None and pending.joins(delta):
             pending.add(text)

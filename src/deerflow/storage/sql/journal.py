@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from hashlib import sha256
 
-from deerflow.storage.encoding import clean_text, pack, unpack
+from deerflow.storage.encoding import clean_text, column_text, pack, unpack
 from deerflow.storage.protocol import CallKey, ModelKey, ToolRecord
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
@@ -74,7 +74,7 @@ class SqlJournal:
 
     async def tool_started(self, key: CallKey, name: str) -> None:
         """See Journal. Parallel calls share one commit."""
-        digest, clean = _tool_digest(key), clean_text(name)
+        digest, clean = _tool_digest(key), column_text(name)
 
         def work(batch: Batch) -> None:
             ref = batch.thread(key.thread_key)
@@ -85,7 +85,7 @@ class SqlJournal:
     def tool_finished(self, key: CallKey, name: str, result: str) -> Awaitable[None]:
         """See Journal."""
         digest, text = _tool_digest(key), clean_text(result).encode()
-        clean = clean_text(name)
+        clean = column_text(name)
 
         def work(batch: Batch) -> None:
             ref = batch.thread(key.thread_key)

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any, Literal
 
 from deerflow.errors import ConflictError
-from deerflow.storage.encoding import clean_text, dump_json, load_json, pack, unpack
+from deerflow.storage.encoding import column_text, dump_json, load_json, pack, unpack
 from deerflow.storage.serving import OCCURRENCES_KEPT, ScheduledRun, ScheduleRow
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
@@ -140,7 +140,7 @@ class SqlSchedules:
             sql = _ADVANCE.format(same="next_at = ?")
             values.append(row.next_at)
         entered = [
-            (run.occurrence, run.run_id, run.thread_id, run.created_at, clean_text(run.note))
+            (run.occurrence, run.run_id, run.thread_id, run.created_at, column_text(run.note))
             for run in runs
         ]
 
@@ -158,7 +158,7 @@ class SqlSchedules:
 
     async def settle(self, schedule_id: str, occurrence: float, note: str) -> None:
         """See Schedules."""
-        values = (clean_text(note), occurrence, schedule_id)
+        values = (column_text(note), occurrence, schedule_id)
 
         def work(batch: Batch) -> None:
             batch.connection.execute(_SETTLE, values)

@@ -9,7 +9,7 @@ from typing import Any
 
 from deerflow.errors import ThreadGoneError
 from deerflow.storage.checkpoints.untouched import Untouched
-from deerflow.storage.encoding import clean_text, dump_json, load_json
+from deerflow.storage.encoding import column_text, dump_json, load_json
 from deerflow.storage.protocol import RunRow, ThreadQuery, ThreadRow
 from deerflow.storage.sql.batch import GONE, Batch
 from deerflow.storage.sql.batches import delete_batches
@@ -175,7 +175,7 @@ class SqlThreads:
         self, thread_key: str, *, title: str | None = None, status: str | None = None
     ) -> Awaitable[None]:
         """See Threads."""
-        clean = None if title is None else clean_text(title)
+        clean = None if title is None else column_text(title)
 
         def work(batch: Batch) -> None:
             ref = batch.thread(thread_key)
