@@ -3,7 +3,7 @@
 import asyncio
 import sys
 
-from deerflow.storage.owner import is_alive, owner_of, this_owner
+from deerflow.storage.owner import is_alive, is_gone, owner_of, this_owner
 
 
 def test_this_process_is_alive() -> None:
@@ -33,3 +33,12 @@ async def test_a_process_that_ended_is_dead() -> None:
     await process.wait()
 
     assert not is_alive(owner)
+
+
+def test_only_a_process_of_this_place_is_known_to_be_gone() -> None:
+    place = this_owner().rpartition(":")[2]
+
+    assert is_gone(f"999999999:1:{place}")
+    assert not is_gone(this_owner())
+    assert not is_gone("999999999:1:another-place")
+    assert not is_gone("")

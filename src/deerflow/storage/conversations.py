@@ -233,8 +233,10 @@ class Threads(Protocol):
     ) -> Awaitable[None]:
         """Close a run and log its last event in one transaction; the first end counts.
 
-        The thread turns idle, interrupted or error. After a success nobody resumes: the run's
-        journal and the checkpoints of children (namespaces other than "") are dropped.
+        The thread turns idle, interrupted or error, or stays busy when another run of it is
+        executed or ready; webhooks that waited for the end are due. After a success nobody
+        resumes: the run's journal and the checkpoints of children (namespaces other than "") are
+        dropped.
         """
         ...
 

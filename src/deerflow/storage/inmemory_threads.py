@@ -294,13 +294,11 @@ class MemoryThreads:
             error=copied(error),
             usage=copied(usage),
         )
-        waits = any(
-            r.status == "pending" and (r.not_before or 0.0) <= now
-            for r in open_runs(tables, run.thread_key)
-        )
+        head = next(iter(open_runs(tables, run.thread_key)), None)
+        goes_on = head is not None and (head.status == "running" or (head.not_before or 0.0) <= now)
         tables.threads[run.thread_key] = replace(
             tables.threads[run.thread_key],
-            status="busy" if waits else THREAD_STATUS[status],
+            status="busy" if goes_on else THREAD_STATUS[status],
             updated_at=now,
         )
         for sent in tables.deliveries.values():

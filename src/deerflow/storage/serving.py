@@ -191,8 +191,10 @@ class RunQueue(Protocol):
     async def put_back(self, run_id: str) -> RunRow | None:
         """Running or ended with interrupted, error or cancelled → pending, to be gone on with.
 
-        For a run whose approvals were decided, or that its worker hands over. None when it ended
-        with success, is unknown, or another run of the thread is unfinished.
+        For a run whose approvals were decided, or that its worker hands over; only that one may
+        put back a run that is running. One that waits already stays as it is. None when it ended
+        with success, is unknown, another run of the thread is unfinished, or a living process
+        that is no worker executes it.
         """
         ...
 
@@ -200,6 +202,9 @@ class RunQueue(Protocol):
         """Delete an ended run with its events, deltas and journal (rollback, DELETE of a run).
 
         The log's seq keeps its gap: numbers are never used twice.
+
+        Raises:
+            ConflictError: the run has not ended.
         """
         ...
 

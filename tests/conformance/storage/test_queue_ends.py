@@ -26,6 +26,16 @@ async def test_a_pending_run_ends_at_once_when_it_is_to_stop(storage: Storage, k
     assert await status(storage, key) == "idle"
 
 
+async def test_a_thread_stays_busy_when_a_run_behind_the_running_one_is_stopped(
+    storage: Storage, key: str
+) -> None:
+    await begin(storage, key, "r1")
+    await queue(storage, key, "r2", strategy="enqueue")
+    await storage.queue.ask_to_stop("r2", "interrupt")
+
+    assert await status(storage, key) == "busy"
+
+
 async def test_the_first_wish_counts_but_rollback_is_stronger(storage: Storage, key: str) -> None:
     await begin(storage, key, "r1")
     wishes = [

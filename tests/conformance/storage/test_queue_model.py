@@ -228,9 +228,10 @@ async def test_it_does_what_the_model_does(
     pair = Pair(storage, example, [row.thread_key for row in rows])
     for number in range(WORKERS):
         await pair.step("register", number, number == 0)
-    for what, which, how in todo:
+    for number, (what, which, how) in enumerate(todo, 1):
         await pair.step(what, which, how)
-        await pair.compare()
+        if number % 4 == 0 or number == len(todo):
+            await pair.compare()
     for row in [
         *await storage.workers.living(),
         *await storage.workers.dead(),

@@ -29,9 +29,8 @@ FIRST_OPEN = f"{SELECT_RUN} WHERE k.thread_key = ? AND r.ended_at IS NULL ORDER 
 _KEY_OF_RUN = (
     "SELECT k.thread_key FROM runs r JOIN thread_keys k ON k.id = r.thread WHERE r.run_id = ?"
 )
-_READY_IN = (
-    "SELECT 1 FROM runs WHERE thread = ? AND ended_at IS NULL"
-    " AND status = 'pending' AND (not_before IS NULL OR not_before <= ?) LIMIT 1"
+_HEAD = (
+    "SELECT status, not_before FROM runs WHERE thread = ? AND ended_at IS NULL ORDER BY id LIMIT 1"
 )
 ONE_RUN = f"{SELECT_RUN} WHERE r.run_id = ?"
 _INSERT = (
@@ -183,10 +182,11 @@ def end_work(
         ref = batch.thread(key[0])
         if not connection.execute(_END, (status, now, *texts, run_id)).fetchall():
             return
-        waits = connection.execute(_READY_IN, (ref.id, now)).fetchone() is not None
+        head = connection.execute(_HEAD, (ref.id,)).fetchone()
+        goes_on = head is not None and (head[0] == "running" or (head[1] or 0.0) <= now)
         connection.execute(
             "UPDATE threads SET status = ?, updated_at = ? WHERE id = ?",
-            ("busy" if waits else THREAD_STATUS[status], now, ref.id),
+            ("busy" if goes_on else THREAD_STATUS[status], now, ref.id),
         )
         release_deliveries(connection, run_id, now)
         if last is not None:
