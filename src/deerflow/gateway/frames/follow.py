@@ -15,6 +15,7 @@ from deerflow.gateway.frames.encode import HEARTBEAT, FrameCache, Position, body
 from deerflow.gateway.frames.inbox import Inbox
 from deerflow.gateway.frames.modes import Wanted
 from deerflow.gateway.frames.parts import Part, Parts, Rank
+from deerflow.gateway.frames.places import beginning
 from deerflow.gateway.frames.values import States
 from deerflow.runtime.history import Histories
 from deerflow.storage.protocol import Delta, RunRow, Storage, ThreadRow
@@ -25,8 +26,6 @@ CHANGE_SECONDS = 5.0
 """Whole states in mid-run are at least so far apart."""
 CHUNK = 64 * 1024
 """Bytes that are handed to the server at once."""
-SKEW_SECONDS = 5.0
-"""How far the clocks of two processes may differ where a run's first event is looked up."""
 UNFINISHED = ("pending", "running")
 CHANGES = frozenset({"title", "todos", "artifacts", "goal"})
 BEGINS = frozenset({"model_started", "tool_started", "run_ended"})
@@ -352,8 +351,10 @@ class _Reader:
         self._size = 0
 
     async def _state(self, seq: int) -> bytes:
-        thread = self._asked.thread
-        state = await self._states.begun(thread, self._run_id, self._first or seq, seq)
+        thread, first = self._asked.thread, self._first or seq
+        if self._asked.first is not None and self._asked.run.attempt:  # it was gone on with
+            first = await beginning(self._storage, thread, self._asked.run.created_at) + 1
+        state = await self._states.begun(thread, self._run_id, first, seq)
         self._whole, self._size, self._told_at = len(state), 0, time.monotonic()
         self._changed = False
         return state
@@ -368,25 +369,6 @@ class _Reader:
             if self._asked.ends:
                 self._frame("end", None, str(Position(self._cursor)))
             self._over = True
-
-
-async def beginning(storage: Storage, thread: ThreadRow, created_at: float) -> int:
-    """A seq before the first event of a run, found by the times in the log.
-
-    Args:
-        storage: the log.
-        thread: the thread.
-        created_at: of the run, UTC seconds.
-    """
-    low, high = 0, thread.last_seq
-    while low < high:
-        middle = (low + high) // 2
-        found = await storage.events.read(thread.thread_key, after=middle, limit=1)
-        if found and found[0].created_at < created_at - SKEW_SECONDS:
-            low = found[0].seq
-        else:
-            high = middle
-    return low
 
 
 def _gap(asked: Asked, last: int) -> bytes:

@@ -43,8 +43,10 @@ class States:
             return found
         run = await self._storage.threads.run(run_id)
         values = values_dict(await self._before(thread, run), thread)
+        logged = await self._logged(thread, run_id, first, seq)
+        told = {message["id"] for message in logged}
         earlier = until(values["messages"], INPUT + run_id)
-        values["messages"] = earlier + await self._logged(thread, run_id, first, seq)
+        values["messages"] = [m for m in earlier if m.get("id") not in told] + logged
         return self._cache.put(key, body(values))
 
     async def ended(self, thread: ThreadRow, run_id: str, seq: int) -> bytes:

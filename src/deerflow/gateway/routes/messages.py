@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from fastapi import APIRouter, Query
 
 from deerflow.gateway.deps import Caller, Open, RunsOfThread, needs
-from deerflow.gateway.frames.follow import beginning
+from deerflow.gateway.frames.places import beginning
 from deerflow.gateway.routes.bodies import Ident
 from deerflow.gateway.routes.running import Found, RunRead
 from deerflow.gateway.transcript import EventQuery, Transcript, events_of
