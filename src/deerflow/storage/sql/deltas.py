@@ -52,9 +52,15 @@ class _Pending:
 
 
 class SqlDeltas:
-    """DeltaLog on the writer's queue."""
+    """DeltaLog on the writer's queue.
 
-    def __init__(self, writer: Writer, readers: Readers, hub: Hub) -> None:
+    Args:
+        writer, readers, hub: of the database.
+        eager: whether other processes hear of a commit at once, so that one is worth hurrying for.
+    """
+
+    def __init__(self, writer: Writer, readers: Readers, hub: Hub, *, eager: bool) -> None:
+        self._eager = eager
         self._writer = writer
         self._readers = readers
         self._hub = hub
@@ -74,8 +80,8 @@ class SqlDeltas:
         pending.ticket = self._writer.submit(
             lambda batch: self._insert(batch, thread_key, pending), scope=thread_key
         )
-        if first_of_message and self._hub.delta_followers(thread_key):
-            self._writer.hurry()  # followers elsewhere look every POLL_SECONDS anyway
+        if first_of_message and (self._eager or self._hub.delta_followers(thread_key)):
+            self._writer.hurry()
         return pending.ticket
 
     async def read(self, run_id: str, message_id: str) -> list[Delta]:

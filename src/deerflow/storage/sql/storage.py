@@ -77,13 +77,13 @@ class SqlStorage:
         self._hub = hub = Hub()
         self._writer = writer = Writer(database, hub, notifier)
         self._readers = Readers(database, writer, readers)
-        self._open(owner or this_owner())
+        self._open(owner or this_owner(), eager=notifier.poll_seconds is None)
 
-    def _open(self, owner: str) -> None:
+    def _open(self, owner: str, *, eager: bool) -> None:
         writer, readers, hub = self._writer, self._readers, self._hub
         self._untouched = untouched = Untouched()
         self.events: EventLog = SqlEvents(writer, readers, hub)
-        self.deltas: DeltaLog = SqlDeltas(writer, readers, hub)
+        self.deltas: DeltaLog = SqlDeltas(writer, readers, hub, eager=eager)
         self.journal: Journal = SqlJournal(writer, readers)
         self.threads: Threads = SqlThreads(writer, readers, owner, untouched)
         self.blobs: Blobs = SqlBlobs(writer, readers)
