@@ -21,19 +21,35 @@ from deerflow.gateway.headers import SecurityHeaders
 from deerflow.gateway.lifespan import Opener, OpenGate, Opening
 from deerflow.gateway.prefix import Prefix
 from deerflow.gateway.routes import (
+    agents,
+    approvals,
     assistants,
     auth,
+    browser,
+    channels,
     commands,
     config,
+    console,
     crons,
+    features,
+    feedback,
+    integrations,
+    mcp,
+    memory,
     messages,
+    models,
     oidc,
     runs,
+    scheduled_tasks,
+    skills,
     stateless,
     states,
     store,
+    suggestions,
     threads,
+    token_usage,
     tokens,
+    turns,
 )
 
 if TYPE_CHECKING:
@@ -56,6 +72,22 @@ ROUTERS: tuple[APIRouter, ...] = (
     store.router,
     commands.router,
     assistants.router,
+    agents.router,
+    approvals.router,
+    browser.router,
+    channels.router,
+    console.router,
+    features.router,
+    feedback.router,
+    integrations.router,
+    mcp.router,
+    memory.router,
+    models.router,
+    scheduled_tasks.router,
+    skills.router,
+    suggestions.router,
+    token_usage.router,
+    turns.router,
 )
 """All routes below /api, in the order in which their paths are looked up."""
 

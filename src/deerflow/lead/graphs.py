@@ -15,10 +15,13 @@ from deerflow.agent.build import AgentParts, build_agent
 from deerflow.agent.context import RunContext
 from deerflow.agent.prompt import PromptFacts, apply_prompt_template
 from deerflow.errors import NotFoundError
+from deerflow.lead.asking import asks
 from deerflow.lead.parts import LeadParts
 from deerflow.lead.profiles import BUILT_IN, LeadProfile
 from deerflow.lead.rows import build_rows
+from deerflow.memory.protocol import AskFor
 from deerflow.models.protocol import ModelSpec
+from deerflow.storage.protocol import Storage
 from deerflow.subagents.batch import batch_tools
 from deerflow.subagents.roster import BASH, Roster, SubagentSpec
 from deerflow.subagents.runner import SubagentExecutor
@@ -100,6 +103,20 @@ class LeadAgents:
                 made = self.parts_of(model, delegate, profile)
                 self._graphs[key] = build_agent(made)
         return self._graphs[key]
+
+    def asks(self, model: str, storage: Storage) -> AskFor:
+        """How questions beside runs are asked: with retries and fall-over, within the user's day.
+
+        Args:
+            model: configured name.
+            storage: where the day's sums are.
+
+        Raises:
+            NotFoundError: unknown model.
+        """
+        parts = self._parts
+        parts.catalog.spec(model)
+        return asks(model, parts.catalog, parts.resilience, storage, parts.config.token_budget)
 
     def parts_of(
         self, name: str, delegate: bool = False, profile: LeadProfile | None = None

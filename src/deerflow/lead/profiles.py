@@ -9,7 +9,8 @@ from __future__ import annotations
 import asyncio
 import difflib
 import re
-from collections.abc import Callable
+import shutil
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -73,6 +74,13 @@ class ProfileConfig(Section):
     tool_groups: tuple[str, ...] | None = Field(default=None, description="Accepted.")
     skills: tuple[str, ...] | None = Field(default=None, description="Skills; null = all.")
     max_turns: Positive | None = Field(default=None, description="Model turns of a run.")
+    model_settings: dict[str, Any] | None = Field(default=None, description="Accepted.")
+    thinking_enabled: bool | None = Field(default=None, description="Accepted.")
+    reasoning_effort: str | None = Field(default=None, description="Accepted.")
+
+
+ACCEPTED = ("tool_groups", "model_settings", "thinking_enabled", "reasoning_effort")
+"""Fields of a config.yaml that are kept for the clients that write them."""
 
 
 class FolderProfiles:
@@ -98,8 +106,19 @@ class FolderProfiles:
         """Names of a user's agents, sorted."""
         return await asyncio.to_thread(self._names, user_id)
 
-    async def save(self, user_id: str, profile: LeadProfile) -> None:
+    async def accepted(self, user_id: str, name: str) -> dict[str, Any]:
+        """The fields ACCEPTED of an agent. Raises like `get`."""
+        return await asyncio.to_thread(self._accepted, user_id, name)
+
+    async def save(
+        self, user_id: str, profile: LeadProfile, *, accepted: Mapping[str, Any] | None = None
+    ) -> None:
         """Write or replace an agent: both files, each at once.
+
+        Args:
+            user_id: whose.
+            profile: the agent.
+            accepted: of the fields ACCEPTED; None keeps none of them.
 
         Raises:
             UsageError: its name or soul cannot be kept.
@@ -116,7 +135,11 @@ class FolderProfiles:
                 f"The soul of {profile.name} has more than {MAX_SOUL} characters.",
                 cure="Put what it needs now and then into a skill.",
             )
-        await asyncio.to_thread(self._save, user_id, profile)
+        await asyncio.to_thread(self._save, user_id, profile, accepted or {})
+
+    async def delete(self, user_id: str, name: str) -> bool:
+        """Remove an agent with its folder; False when the user has none of this name."""
+        return await asyncio.to_thread(self._delete, user_id, name)
 
     def _names(self, user_id: str) -> list[str]:
         root = self._folder(user_id)
@@ -157,7 +180,22 @@ class FolderProfiles:
             max_turns=config.max_turns,
         )
 
-    def _save(self, user_id: str, profile: LeadProfile) -> None:
+    def _accepted(self, user_id: str, name: str) -> dict[str, Any]:
+        self._get(user_id, name)
+        config = _settings(self._folder(user_id) / name / SETTINGS, name)
+        return {field: getattr(config, field) for field in ACCEPTED}
+
+    def _delete(self, user_id: str, name: str) -> bool:
+        if name not in self._names(user_id):
+            return False
+        folder = self._folder(user_id) / name
+        if folder.is_symlink():
+            folder.unlink()
+        else:
+            shutil.rmtree(folder)
+        return True
+
+    def _save(self, user_id: str, profile: LeadProfile, accepted: Mapping[str, Any]) -> None:
         folder = self._folder(user_id) / profile.name
         folder.mkdir(parents=True, exist_ok=True)
         fields = {
@@ -166,6 +204,7 @@ class FolderProfiles:
             "tools": None if profile.tools is None else list(profile.tools),
             "skills": None if profile.skills is None else list(profile.skills),
             "max_turns": profile.max_turns,
+            **{field: accepted.get(field) for field in ACCEPTED},
         }
         kept = {key: value for key, value in fields.items() if value not in ("", None)}
         settings, soul = folder / f".{SETTINGS}.new", folder / f".{SOUL}.new"

@@ -6,7 +6,7 @@ import asyncio
 import os
 import stat
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
@@ -75,7 +75,6 @@ class FolderSkills:
     Args:
         public: folder of skills for all users, or None.
         custom: the folder of a user's own skills, or None when there is none.
-        enabled: name → whether it is offered; missing = yes.
         age: seconds after a change for which a listing is not kept.
     """
 
@@ -83,14 +82,12 @@ class FolderSkills:
         self,
         public: Path | None,
         custom: Callable[[str], Path | None],
-        enabled: Mapping[str, bool] | None = None,
         *,
         age: float = SETTLED_SECONDS,
     ) -> None:
         self._age = age
         self._public = public
         self._custom = custom
-        self._enabled = enabled or {}
         self._known: dict[str, _Entry] = {}
         self._listed: dict[str, tuple[_Watch, SkillListing]] = {}
 
@@ -141,8 +138,6 @@ class FolderSkills:
                 header = _outside(file, root, path) or self._header(file, path)
                 if isinstance(header, SkillProblem):
                     problems.append(header)
-                    continue
-                if not self._enabled.get(header.name, True):
                     continue
                 if header.name in found:
                     problems.append(_clash(path, header.name, found[header.name]))
@@ -231,6 +226,7 @@ def _skill(header: Header, path: str, source: Origin) -> Skill:
         allowed_tools=header.allowed_tools,
         source=source,
         warnings=header.warnings,
+        license=header.license,
     )
 
 

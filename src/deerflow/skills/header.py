@@ -18,6 +18,7 @@ MAX_BRACKETS = 200
 MAX_NAME = 64
 MAX_DESCRIPTION = 1_024
 """Characters, as the public Agent Skills format limits them."""
+MAX_LICENSE = 200
 
 NAME = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*")
 _FENCE = re.compile(r"-{3,}\s*")
@@ -34,6 +35,7 @@ class Header:
         allowed_tools: None for all.
         body: the text after the header.
         warnings: what was mended.
+        license: or "".
     """
 
     name: str
@@ -41,6 +43,7 @@ class Header:
     allowed_tools: tuple[str, ...] | None
     body: str
     warnings: tuple[str, ...]
+    license: str = ""
 
 
 def read_header(text: str, path: str, folder: str) -> Header | SkillProblem:
@@ -127,7 +130,8 @@ def _checked(
         reason = "allowed-tools is no list of names"
         cure = "Write: allowed-tools: [bash, read_file]"
         return SkillProblem(path, _line_of(values, "allowed-tools"), reason, cure)
-    return Header(name, " ".join(description.split()), tools, body, tuple(warnings))
+    licence = " ".join(_text(values, "license").split())[:MAX_LICENSE]
+    return Header(name, " ".join(description.split()), tools, body, tuple(warnings), licence)
 
 
 def _as_text(values: dict[str, Any], key: str, lines: list[str], warnings: list[str]) -> None:

@@ -17,6 +17,7 @@ class Skill:
         allowed_tools: tools that may be called while it is active, None for all.
         source: who it belongs to.
         warnings: what was mended in its file, for people.
+        license: as its file names it, or "".
     """
 
     name: str
@@ -25,6 +26,7 @@ class Skill:
     allowed_tools: tuple[str, ...] | None = None
     source: Literal["public", "custom"] = "public"
     warnings: tuple[str, ...] = ()
+    license: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -167,7 +167,7 @@ def joined(
         tools=[*parts.tools, *(memory_tools(memory) if memory and by_tool else ())],
         saver=storage.saver,
         memory=memory,
-        skills=make_skills(loaded),
+        skills=make_skills(loaded, storage.documents),
         guardrails=make_guardrails(loaded),
         profiles=profiles,
     )

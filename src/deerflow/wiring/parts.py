@@ -24,9 +24,10 @@ from deerflow.sandbox.inmemory import InMemoryProvider
 from deerflow.sandbox.local import LocalProvider
 from deerflow.sandbox.protocol import SandboxProvider
 from deerflow.sandbox.python import describe, python_folder, read_manifest
+from deerflow.skills.chosen import ChosenSkills
 from deerflow.skills.folder import FolderSkills
 from deerflow.skills.protocol import SkillStore
-from deerflow.storage.protocol import Storage
+from deerflow.storage.protocol import Documents, Storage
 from deerflow.subagents.roster import SubagentSpec
 from deerflow.tools.limits import ToolLimits
 from deerflow.tools.registry import get_available_tools
@@ -98,16 +99,24 @@ def lead_parts(
     )
 
 
-def make_skills(loaded: LoadedConfig) -> SkillStore | None:
-    """The store of skills that `skills.use` names; None when no folder of skills is there."""
+def make_skills(loaded: LoadedConfig, documents: Documents) -> ChosenSkills:
+    """The store of skills that `skills.use` names, with what the file and each user switched off.
+
+    Args:
+        loaded: the configuration.
+        documents: where users' choices are.
+    """
     use = loaded.config.skills.use
-    if use != "local":
-        return load_skill_store(use)
     folders = thread_folders(loaded)
-    enabled = {name: state.enabled for name, state in loaded.extensions.skills.items()}
-    return FolderSkills(
-        folders("", "").skills_public, lambda user: folders(user, "").skills_custom, enabled
+    store: SkillStore = (
+        load_skill_store(use)
+        if use != "local"
+        else FolderSkills(
+            folders("", "").skills_public, lambda user: folders(user, "").skills_custom
+        )
     )
+    enabled = {name: state.enabled for name, state in loaded.extensions.skills.items()}
+    return ChosenSkills(store, enabled, documents.preferences)
 
 
 def make_guardrails(loaded: LoadedConfig) -> GuardrailProvider | None:
