@@ -8,7 +8,7 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from deerflow.errors import ConflictError, UsageError
+from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.gateway.deps import Caller, Gateway
 from deerflow.gateway.routes.bodies import RunBody
 from deerflow.gateway.routes.running import Found, submit
@@ -101,6 +101,8 @@ class Commands:
             problem = error.errors()[0]
             place = ".".join(map(str, problem["loc"]))
             return failed(ident, "invalid_argument", f"{place}: {problem['msg']}")
+        except NotFoundError:
+            raise
         except (UsageError, ConflictError) as error:
             return failed(ident, "invalid_argument", str(error))
         answer = {"type": "success", "id": ident, "result": result}

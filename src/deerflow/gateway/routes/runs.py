@@ -6,6 +6,7 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 
+from deerflow.errors import ForbiddenError
 from deerflow.gateway.deps import Caller, Open, RunsOfThread, needs
 from deerflow.gateway.routes.bodies import Count, Ident, Offset, RunBody
 from deerflow.gateway.routes.running import (
@@ -121,13 +122,16 @@ async def stream(found: RunRead, how: Joining, gate: Open) -> Response:
 
 @router.post("/threads/{thread_id}/runs/{run_id}/stream", summary="Stop a run and follow its end")
 async def cancel_and_stream(
-    found: RunCancel,
+    found: RunRead,
     how: Joining,
     gate: Open,
+    who: Annotated[Caller, needs("runs:read")],
     action: Action | None = None,
     wait: bool = False,
 ) -> Response:
     """Its stream; with `action` the run is asked to stop first, with `wait=1` too it ends first."""
     if action is not None:
+        if not who.may("runs:cancel"):
+            raise ForbiddenError("This needs the permission runs:cancel.")
         await gate.runtime.submissions.cancel(*found.names, action, wait=wait)
     return await stream_of(gate, found, how)
