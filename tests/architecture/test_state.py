@@ -65,7 +65,7 @@ def test_a_catch_all_stands_only_at_the_four_edges() -> None:
     edges = {
         "deerflow.middlewares.tool_error_handling",
         "deerflow.gateway.problems",
-        "deerflow.runtime.runs",
+        "deerflow.runtime.driving",
         "deerflow.gateway.channels.dispatch",
     }
     wrong = [

@@ -12,9 +12,10 @@ import logging
 import uuid
 from collections.abc import Sequence
 
-from deerflow.errors import DeerFlowError
+from deerflow.errors import StorageError
 from deerflow.runtime.engine import hand_id, start_all
-from deerflow.runtime.ledger import Ledger, Place
+from deerflow.runtime.ledger import Ledger
+from deerflow.runtime.ledger_database import Place
 from deerflow.runtime.slots import Slots
 from deerflow.runtime.worker import Following, Worker
 from deerflow.storage.protocol import RunRow, Storage
@@ -39,6 +40,7 @@ class DbosEngine:
         self._slots = Slots(place.worker_runs, place.user_runs)
         self._turns: dict[str, asyncio.Event] = {}
         self._inside: set[str] = set()
+        self._placed: set[str] = set()
         self._draining = False
 
     async def open(self) -> None:
@@ -53,28 +55,29 @@ class DbosEngine:
     async def start(self, run: RunRow, user_id: str) -> None:
         """See Engine. When the ledger fails, the supervisor finds the run."""
         hand = hand_id(run)
-        if hand in self._inside:
+        if hand in self._inside or hand in self._placed:
             return
         try:
             if await self._hand_over(hand, run, user_id) or not await self._is_over(hand):
                 return
             # an earlier hand-over of this very attempt ended without a claim
             await self._hand_over(f"{hand}.{uuid.uuid4().hex[:8]}", run, user_id)
-        except Exception:
-            logger.exception("run %s was not handed over; it waits", run.run_id)
+        except StorageError as error:
+            logger.warning("run %s was not handed over, it waits: %s", run.run_id, error)
 
     async def _hand_over(self, hand: str, run: RunRow, user_id: str) -> bool:
         """Begin here or enqueue; False when the id is in use."""
         here = self._worker is not None and not self._draining
         if not here or not self._slots.enter(hand, user_id):
-            return await self._ledger.enqueue(hand, run.run_id, user_id, run.priority)
-        self._inside.add(hand)
+            return await self._ledger.enqueue(hand, run, user_id)
+        self._placed.add(hand)
         begun = False
         try:
             begun = await self._ledger.begin(hand, run.run_id, user_id, run.priority)
         finally:
-            if not begun:
-                self._leave(hand)
+            if not begun and hand in self._placed:  # else a body from the queue has the place
+                self._placed.discard(hand)
+                self._give_place(hand)
         return begun
 
     async def _is_over(self, hand: str) -> bool:
@@ -85,7 +88,7 @@ class DbosEngine:
         if found.waits:
             return False
         if found.executor == self._executor:
-            return hand not in self._inside
+            return hand not in self._inside and hand not in self._placed
         if found.executor in await self._living():
             return False
         await self._ledger.cancel([hand])
@@ -95,33 +98,31 @@ class DbosEngine:
         return {executor_of(row.worker_id) for row in await self._storage.workers.living()}
 
     async def _body(self, hand: str, run_id: str, user_id: str, priority: int) -> None:
-        """The workflow: thin, and it never fails."""
+        """The workflow, as thin as it can be."""
         following: Following | None = None
         try:
-            if hand not in self._inside:
+            self._inside.add(hand)
+            if hand in self._placed:
+                self._placed.discard(hand)
+            else:
                 await self._turn(hand, user_id, priority)
             if self._worker is not None:
                 following = await self._worker.execute(run_id)
-        except DeerFlowError as error:
-            logger.warning("run %s was not executed: %s", run_id, error)
-        except Exception:
-            logger.exception("run %s was not executed", run_id)
         finally:
-            self._leave(hand)
+            self._inside.discard(hand)
+            self._turns.pop(hand, None)
+            self._give_place(hand)
         if following is not None:
             await self.start(following.run, following.user_id)
 
     async def _turn(self, hand: str, user_id: str, priority: int) -> None:
         """Wait for a place in this process: runs that began here directly have theirs already."""
-        self._inside.add(hand)
         self._turns[hand] = turn = asyncio.Event()
         self._slots.wait(hand, user_id, priority)
         self._fill()
         await turn.wait()
 
-    def _leave(self, hand: str) -> None:
-        self._inside.discard(hand)
-        self._turns.pop(hand, None)
+    def _give_place(self, hand: str) -> None:
         self._slots.free(hand)
         self._fill()
 
@@ -137,8 +138,8 @@ class DbosEngine:
         """See Engine. The dead one's hand-overs end, so that they take nobody's place."""
         try:
             await self._ledger.cancel(await self._ledger.of_executor(executor_of(worker_id)))
-        except Exception:
-            logger.exception("hand-overs of worker %s stay for now", worker_id)
+        except StorageError as error:
+            logger.warning("hand-overs of worker %s stay for now: %s", worker_id, error)
         await start_all(self, self._storage, runs)
 
     async def tidy(self) -> None:

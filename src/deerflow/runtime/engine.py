@@ -111,15 +111,18 @@ class InProcessEngine:
         while not self._draining and (hand := self._slots.take()) is not None:
             task = asyncio.create_task(self._execute(hand), name=f"hand {hand}")
             self._tasks.add(task)
-            task.add_done_callback(self._tasks.discard)
+            task.add_done_callback(self._done)
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("%s failed", task.get_name(), exc_info=task.exception())
 
     async def _execute(self, hand: str) -> None:
         following: Following | None = None
         try:
             if self._worker is not None:
                 following = await self._worker.execute(hand.partition(".")[0])
-        except Exception:
-            logger.exception("run %s was not executed", hand)
         finally:
             self._known.discard(hand)
             self._slots.free(hand)

@@ -16,19 +16,21 @@ import time
 from collections.abc import Callable, Coroutine, Iterable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from deerflow.errors import StorageError
+from deerflow.errors import ConflictError, StorageError
+from deerflow.runtime.ledger_database import Place, make_engine
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
+
+    from deerflow.storage.protocol import RunRow
 
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 Body = Callable[[str, str, str, int], Coroutine[Any, Any, None]]
-"""Carries out a hand-over: its id, run id, user id, priority. Raises nothing."""
+"""Carries out a hand-over: its id, run id, user id, priority."""
 
 NAME = "deerflow"
 WORKFLOW = "execute_run"
@@ -44,10 +46,10 @@ KEPT_SECONDS = 3_600.0
 """How long ended hand-overs stay; only their ids are of use, while a run is pending."""
 MOST = 1_000
 """Rows that one tidying goes through."""
-LOWEST = 1_000
-"""DBOS serves low numbers first: a run's priority is taken off this."""
-IDLE_SECONDS = 4.0
-"""How long a process may stand still inside a transaction on PostgreSQL and keep its locks."""
+HIGHEST, TICKS = 30, 2**26
+"""Of a run's priority; and milliseconds (19 hours) after which the count of time begins anew."""
+_ONLY = threading.Lock()
+"""Held by the ledger that executes: DBOS keeps one instance and one register for the process."""
 
 _ENDED = ("SUCCESS", "ERROR", "CANCELLED", "MAX_RECOVERY_ATTEMPTS_EXCEEDED")
 
@@ -59,31 +61,6 @@ class Handed:
     ended: bool
     waits: bool
     executor: str
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where the ledger is kept, and how much may run.
-
-    Attributes:
-        database: address for SQLAlchemy; of SQLite, a file of its own.
-        schema: of the tables on PostgreSQL.
-        pool: connections to PostgreSQL.
-        worker_runs: hand-overs from the queue at once in a worker.
-        user_runs: and of one user, in all workers.
-    """
-
-    database: str
-    schema: str = "dbos"
-    pool: int = 5
-    worker_runs: int = 100
-    user_runs: int = 50
-
-    @property
-    def sqlite(self) -> Path | None:
-        """The file, None on a server."""
-        found = self.database.removeprefix("sqlite:///")
-        return None if found == self.database else Path(found)
 
 
 class Ledger:
@@ -108,11 +85,14 @@ class Ledger:
         self._engine: sa.Engine | None = None
 
     async def open(self, body: Body) -> None:
-        """Start the thread and launch; a second ledger in the process has to wait for its end.
+        """Start the thread and launch.
 
         Raises:
             StorageError: the database cannot be used.
+            ConflictError: this process has a ledger already; DBOS exists once.
         """
+        if self._executor and not _ONLY.acquire(blocking=False):
+            raise ConflictError("This process has a ledger of runs already.")
         self._body, self._service = body, asyncio.get_running_loop()
         up: Future[None] = Future()
         self._thread = threading.Thread(target=self._live, args=(up,), name="ledger", daemon=True)
@@ -132,9 +112,10 @@ class Ledger:
         """Execute in this process, without the queue; False when the id is in use."""
         return await self._call(self._begin(hand, (run_id, user_id, priority)))
 
-    async def enqueue(self, hand: str, run_id: str, user_id: str, priority: int) -> bool:
+    async def enqueue(self, hand: str, run: RunRow, user_id: str) -> bool:
         """Leave it to a worker that has a place; False when the id is in use."""
-        return await self._call(self._enqueue(hand, (run_id, user_id, priority)))
+        ids = (run.run_id, user_id, run.priority)
+        return await self._call(self._enqueue(hand, ids, urgency(run)))
 
     async def look(self, hand: str) -> Handed | None:
         """What is known of a hand-over."""
@@ -162,28 +143,31 @@ class Ledger:
         if self._loop is None or self._loop.is_closed():
             work.close()
             raise StorageError("The ledger of runs is not open.")
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        done = asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+        await asyncio.wait({done})
+        error = done.exception()
+        if error is not None:
+            raise StorageError("The ledger of runs failed.") from error
+        return done.result()
 
     # ---- on the thread ----
 
     def _live(self, up: Future[None]) -> None:
         try:
             asyncio.run(self._main(up))
-        except Exception:
-            logger.exception("the ledger of runs ended")
         finally:
             self._release()
 
     async def _main(self, up: Future[None]) -> None:
         self._ending = asyncio.Event()
-        try:
-            await self._launch()
-        except Exception as error:
-            logger.exception("the ledger of runs cannot be opened")
+        launched = asyncio.create_task(self._launch())
+        await asyncio.wait({launched})
+        error = launched.exception()
+        if error is not None:
+            logger.error("the ledger of runs cannot be opened", exc_info=error)
             problem = StorageError(
                 "The ledger of runs cannot be opened.", cure="Look at the log of the server."
             )
-            problem.__cause__ = error
             up.set_exception(problem)
             return
         self._loop = asyncio.get_running_loop()
@@ -244,6 +228,8 @@ class Ledger:
         self._made, self._workflow, self._client = False, None, None
         if self._engine is not None:  # DBOS leaves it to who made it
             self._engine.dispose()
+        if self._executor:
+            _ONLY.release()
 
     async def _execute(self, run_id: str, user_id: str, priority: int) -> None:
         from dbos import DBOS  # noqa: PLC0415
@@ -253,7 +239,10 @@ class Ledger:
         body = self._body(str(DBOS.workflow_id), run_id, user_id, priority)
         # an empty context: what the run starts next is not a child of this workflow
         task = contextvars.Context().run(asyncio.run_coroutine_threadsafe, body, self._service)
-        await asyncio.wrap_future(task)
+        done = asyncio.wrap_future(task)
+        await asyncio.wait({done})
+        if not done.cancelled() and done.exception() is not None:  # of interest to us, not to DBOS
+            logger.error("run %s was not executed", run_id, exc_info=done.exception())
 
     async def _begin(self, hand: str, ids: tuple[str, str, int]) -> bool:
         from dbos import DBOS, SetWorkflowID, error  # noqa: PLC0415
@@ -265,10 +254,9 @@ class Ledger:
             return False
         return True
 
-    async def _enqueue(self, hand: str, ids: tuple[str, str, int]) -> bool:
+    async def _enqueue(self, hand: str, ids: tuple[str, str, int], urgency: int) -> bool:
         from dbos import DBOS, SetEnqueueOptions, SetWorkflowID, error  # noqa: PLC0415
 
-        urgency = LOWEST - min(ids[2], LOWEST - 1)
         try:
             if self._client is not None:
                 options: Any = {
@@ -326,6 +314,15 @@ class Ledger:
         return DBOS
 
 
+def urgency(run: RunRow) -> int:
+    """DBOS's priority of a run: low numbers go first.
+
+    The moment of submission is in it, since DBOS on SQLite knows the second of an entry alone.
+    """
+    level = HIGHEST - min(max(run.priority, 0), HIGHEST)
+    return level * TICKS + int(run.created_at * 1000) % TICKS + 1
+
+
 def _is_news(record: logging.LogRecord) -> bool:
     """Whether a line of DBOS tells something: bodies never fail, so it speaks of ended ones."""
     return not any(words in str(record.msg) for words in _EXPECTED)
@@ -337,45 +334,3 @@ _EXPECTED = (
     "Asyncio task cancelled",
 )
 """What is said when a hand-over is ended in its executor's place, and when a process leaves."""
-
-
-def make_engine(place: Place) -> sa.Engine:
-    """The engine that DBOS works on.
-
-    Its own way to open SQLite is not used: it would take the standard library's, which may be too
-    old, and would leave the file without a write-ahead log.
-    """
-    import sqlalchemy as sa  # noqa: PLC0415  # only for the ledger
-    from sqlalchemy import event  # noqa: PLC0415
-
-    file = place.sqlite
-    if file is None:
-        url = sa.make_url(place.database).set(drivername="postgresql+psycopg")
-        idle = f"-c idle_in_transaction_session_timeout={IDLE_SECONDS * 1000:.0f}"
-        return sa.create_engine(
-            url,
-            pool_size=place.pool,
-            max_overflow=0,
-            pool_timeout=30,
-            pool_pre_ping=True,
-            connect_args={"options": idle, "application_name": "deerflow"},
-        )
-    from deerflow.storage.sql.driver import BUSY_SECONDS, DRIVER  # noqa: PLC0415
-
-    file.parent.mkdir(parents=True, exist_ok=True)
-    engine = sa.create_engine(
-        f"sqlite:///{file.absolute()}", module=DRIVER, connect_args={"timeout": BUSY_SECONDS}
-    )
-
-    def prepare(connection: Any, _: Any) -> None:
-        connection.isolation_level = "IMMEDIATE"
-        for pragma in (
-            f"busy_timeout={int(BUSY_SECONDS * 1000)}",
-            "foreign_keys=ON",
-            "journal_mode=WAL",
-            "synchronous=NORMAL",
-        ):
-            connection.execute(f"PRAGMA {pragma}")
-
-    event.listen(engine, "connect", prepare)
-    return engine

@@ -12,9 +12,10 @@ import logging
 import math
 import time
 import uuid
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
+from typing import Any
 
 from deerflow.config.storage import RuntimeConfig
 from deerflow.errors import StorageError
@@ -48,7 +49,7 @@ class Duty:
     """
 
     name: str
-    work: Callable[[], Awaitable[object]]
+    work: Callable[[], Coroutine[Any, Any, object]]
     seconds: float
 
 
@@ -160,13 +161,20 @@ async def _repeat(duty: Duty) -> None:
     failing = False
     while True:
         begun = time.monotonic()
-        try:
-            await duty.work()
-            failing = False
-        except StorageError as error:
-            if not failing:
-                logger.warning("%s: %s", duty.name, error)
-            failing = True
-        except Exception:
-            logger.exception("%s failed", duty.name)
+        error = await _failure(duty.work())
+        if isinstance(error, StorageError) and not failing:
+            logger.warning("%s: %s", duty.name, error)
+        elif error is not None and not isinstance(error, StorageError):
+            logger.error("%s failed", duty.name, exc_info=error)
+        failing = error is not None
         await asyncio.sleep(max(0.0, duty.seconds - (time.monotonic() - begun)))
+
+
+async def _failure(work: Coroutine[Any, Any, object]) -> BaseException | None:
+    """Do it as a task of its own, and say what it failed with."""
+    task = asyncio.create_task(work)
+    try:
+        await asyncio.wait({task})
+    finally:
+        task.cancel()
+    return None if task.cancelled() else task.exception()

@@ -31,8 +31,10 @@ LONGEST_WAIT = 5.0
 """Seconds between two tries to give a run back to a store that does not answer."""
 MOST_ATTEMPTS = 100
 """Claims of a run; one that ends its worker's process every time is not taken up for ever."""
+CANCEL_SECONDS = 2.0
+"""Seconds in which a cancelled run has left its tools and sandboxes."""
 LAST_SECONDS = 5.0
-"""Seconds that cancelled runs get to leave their tools and sandboxes."""
+"""And after which it is waited for no longer."""
 
 RollBack = Callable[[RunParts, RunRow], Awaitable[None]]
 """Takes an ended run back: see `stopping.roll_back`."""
@@ -160,9 +162,9 @@ class Worker:
             await self._refuse(row, error)
         except DeerFlowError as error:
             await self._refuse(row, error)
-        except Exception:
-            logger.exception("run %s could not be taken up", row.run_id)
+        except Exception:  # a defect: the run ends, and who called logs it
             await self._refuse(row, DeerFlowError("The run failed by an internal error."))
+            raise
         return None
 
     async def _drive(self, row: RunRow, job: Job) -> None:
@@ -206,12 +208,16 @@ class Worker:
                 self.stop(run_id)
 
     async def drain(self, seconds: float) -> None:
-        """Claim nothing more; runs end, stop at a step border, or are put back when time is up."""
+        """Claim nothing more; runs end, stop at a step border, or are put back when time is up.
+
+        Args:
+            seconds: in all; the last two are for runs that have to be cancelled.
+        """
         self._draining = True
         for running in self._running.values():
             if running.job.control is not None:
                 running.job.control.request_drain()
-        if not await self._empty(seconds):
+        if not await self._empty(max(0.0, seconds - CANCEL_SECONDS)):
             for running in list(self._running.values()):
                 self._leave(running)
             self._closing.set()

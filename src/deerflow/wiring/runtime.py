@@ -10,7 +10,7 @@ from deerflow.config.load import LoadedConfig
 from deerflow.runtime.durable import DbosEngine
 from deerflow.runtime.engine import Engine, InProcessEngine
 from deerflow.runtime.history import Histories
-from deerflow.runtime.ledger import Place
+from deerflow.runtime.ledger_database import Place
 from deerflow.runtime.parts import RunParts
 from deerflow.runtime.schedules import Scheduler
 from deerflow.runtime.stopping import roll_back
@@ -85,6 +85,8 @@ async def open_runtime(
             duties = _duties(submissions, engine, planned)
             supervisor = Supervisor(parts.storage, worker, engine, parts.config.runtime, duties)
             await stack.enter_async_context(supervisor.open())
+            if harness.memory is not None:
+                await harness.memory.start()  # what an earlier process left is taken in as well
             stack.push_async_callback(engine.drain, 0)  # while the lease is still kept
         yield Runtime(harness, engine, submissions, Histories(parts), schedules, supervisor)
 
