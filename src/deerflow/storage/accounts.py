@@ -138,7 +138,11 @@ class Accounts(Protocol):
         ...
 
     async def add_token(self, row: TokenRow) -> None:
-        """Insert a token. Raises ConflictError when its id or hash exists."""
+        """Insert a token; some that had expired when it was made are cleared away.
+
+        Raises:
+            ConflictError: its id or hash exists.
+        """
         ...
 
     async def token(self, hash: bytes, *, now: float) -> tuple[TokenRow, UserRow | None] | None:

@@ -72,7 +72,8 @@ class MemoryAccounts:
         known = self._tokens.values()
         if row.hash in self._tokens or any(row.token_id == token.token_id for token in known):
             raise ConflictError("There is such a token already.")
-        self._tokens[row.hash] = replace(row, data=copied(row.data))
+        alive = {hash: r for hash, r in self._tokens.items() if not r.expired(row.created_at)}
+        self._tokens = {**alive, row.hash: replace(row, data=copied(row.data))}
 
     async def token(self, hash: bytes, *, now: float) -> tuple[TokenRow, UserRow | None] | None:
         """See Accounts."""

@@ -122,6 +122,16 @@ async def test_a_token_is_entered_once(storage: Storage) -> None:
             await storage.accounts.add_token(row)
 
 
+async def test_expired_tokens_are_cleared_away(storage: Storage) -> None:
+    for number, expires_at in enumerate((5.0, 20.0, None)):
+        row = TokenRow(f"t{number}", "u", "session", bytes([number]) * 32, expires_at=expires_at)
+        await storage.accounts.add_token(row)
+    await storage.accounts.add_token(TokenRow("new", "u", "session", b"n" * 32, created_at=10.0))
+
+    left = await storage.accounts.tokens("u", "session")
+    assert [row.token_id for row in left] == ["t1", "t2", "new"]
+
+
 async def test_tokens_are_listed_used_and_removed(storage: Storage) -> None:
     for index in range(3):
         await storage.accounts.add_token(

@@ -44,6 +44,10 @@ _ADD = (
     "INSERT INTO tokens (token_id, user_id, kind, hash, name, created_at, expires_at, used_at,"
     " data) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING"
 )
+_EXPIRED = (
+    "DELETE FROM tokens WHERE id IN"
+    " (SELECT id FROM tokens WHERE expires_at <= ? ORDER BY id LIMIT 100)"
+)
 _SIGNED_IN = (
     f"SELECT {_KEY}, {_USER}"  # noqa: S608
     " FROM tokens t LEFT JOIN users u ON u.user_id = t.user_id"
@@ -156,8 +160,13 @@ class SqlAccounts:
         """See Accounts."""
         names = (row.token_id, row.user_id, row.kind, row.hash, row.name)
         times = (row.created_at, row.expires_at, row.used_at)
-        if await self._write(_ADD, *names, *times, _data(row.data)) == 0:
-            raise ConflictError("There is such a token already.")
+
+        def work(batch: Batch) -> None:
+            batch.connection.execute(_EXPIRED, (row.created_at,))
+            if batch.connection.execute(_ADD, (*names, *times, _data(row.data))).rowcount == 0:
+                raise ConflictError("There is such a token already.")
+
+        await self._writer.submit(work)
 
     async def token(self, hash: bytes, *, now: float) -> tuple[TokenRow, UserRow | None] | None:
         """See Accounts."""
