@@ -12,10 +12,11 @@ from psycopg.sql import SQL, Identifier
 from deerflow.config.schema import DatabaseConfig
 from deerflow.errors import StorageError
 from deerflow.storage.postgres.database import Place
-from deerflow.storage.postgres.schema import prepare
+from deerflow.storage.postgres.schema import _upgrade, prepare
+from deerflow.storage.postgres.storage import PostgresStorage
 from deerflow.storage.sql.open import open_storage
 from deerflow.storage.sql.schema import REVISIONS
-from fakes.postgres import URL, need_postgres, own_schema
+from fakes.postgres import URL, need_postgres, own_schema, prepared_schema
 
 
 @pytest.fixture
@@ -79,6 +80,43 @@ def test_a_newer_schema_is_refused(empty: Place) -> None:
     with pytest.raises(StorageError, match="newer than this program") as caught:
         prepare(empty)
     assert REVISIONS[-1] in str(caught.value)
+
+
+async def test_an_older_schema_is_upgraded_in_place(empty: Place) -> None:
+    run(empty, "SELECT 1")  # makes the schema
+    _upgrade(empty, "0002")
+    run(empty, "INSERT INTO thread_keys (id, thread_key, last_seq) VALUES (1, 'k', 0)")
+    prepare(empty)
+
+    assert described(empty) == described_new()
+    storage = PostgresStorage(empty)
+    event = await storage.events.append("k", "r1", "x", {})
+    await storage.workers.register("w-1", "p", seconds=1)
+    await storage.close()
+    assert event.seq == 1
+
+
+def described(place: Place) -> list[object]:
+    """Columns and indexes of a schema; the order of text is chosen when tables are made."""
+    with psycopg.connect(place.url) as connection:
+        columns = connection.execute(
+            "SELECT table_name, column_name, data_type, is_nullable, column_default"
+            " FROM information_schema.columns WHERE table_schema = %s"
+            " ORDER BY table_name, column_name",
+            (place.schema,),
+        ).fetchall()
+        indexes = connection.execute(
+            "SELECT tablename, indexname FROM pg_indexes WHERE schemaname = %s ORDER BY 1, 2",
+            (place.schema,),
+        ).fetchall()
+    plain = [tuple(str(v).replace(place.schema, "") for v in row) for row in columns]
+    return [plain, indexes]
+
+
+def described_new() -> list[object]:
+    """The same of a schema that was made at once."""
+    with prepared_schema() as place:
+        return described(place)
 
 
 def test_tables_of_another_program_are_left_alone(empty: Place) -> None:

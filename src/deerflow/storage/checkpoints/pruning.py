@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from langgraph.graph.message import (
 
 from deerflow.storage.checkpoints.address import Address, pack_id
 from deerflow.storage.checkpoints.chain import COUNTERS
+from deerflow.storage.checkpoints.histories import histories_of
 from deerflow.storage.checkpoints.retention import ALL_ROWS, delete_rows_of, needed_by
 from deerflow.storage.checkpoints.rows import Row, Rows
 from deerflow.storage.checkpoints.serde import DeltaSnapshot
@@ -24,7 +25,6 @@ from deerflow.storage.sql.driver import Connection
 REDUCERS: Mapping[str, Any] = {"messages": messages_delta_reducer}
 """Delta channels whose whole value can be told from their deltas; others keep their ancestors."""
 
-Histories = Callable[[Connection, Address, Row, Sequence[str]], dict[str, DeltaChannelHistory]]
 _RUNNING = "SELECT 1 FROM runs WHERE thread = ? AND status = 'running' AND ended_at IS NULL"
 _MOVE = (
     "INSERT INTO checkpoint_values (thread, ns, channel, checkpoint_id, thin, data)"
@@ -37,7 +37,7 @@ _REWRITE = (
 )
 
 
-def prune_work(rows: Rows, histories: Histories, thread_key: str) -> Callable[[Batch], None]:
+def prune_work(rows: Rows, thread_key: str) -> Callable[[Batch], None]:
     """The operation that makes a thread's newest checkpoints whole and removes their ancestors.
 
     A thread whose run is being executed is left alone: whoever executes it refers to ancestors.
@@ -53,7 +53,7 @@ def prune_work(rows: Rows, histories: Histories, thread_key: str) -> Callable[[B
         for (ns,) in spaces:
             found = [rows.row(row) for row in connection.execute(ALL_ROWS, (thread, ns)).fetchall()]
             at = Address(thread_key, ns)
-            head = _whole(connection, rows, histories, at, found[-1])
+            head = _whole(connection, rows, at, found[-1])
             gone = {row.checkpoint_id for row in found[:-1]}
             gone -= needed_by(connection, rows, at, head)
             if head.parent in gone:
@@ -66,7 +66,7 @@ def prune_work(rows: Rows, histories: Histories, thread_key: str) -> Callable[[B
     return work
 
 
-def _whole(connection: Connection, rows: Rows, histories: Histories, at: Address, head: Row) -> Row:
+def _whole(connection: Connection, rows: Rows, at: Address, head: Row) -> Row:
     """The checkpoint with all its large values at itself."""
     own, key = pack_id(head.checkpoint_id), (head.thread, at.ns)
     holders = dict(head.holders)
@@ -76,7 +76,8 @@ def _whole(connection: Connection, rows: Rows, histories: Histories, at: Address
             holders[channel] = head.checkpoint_id
     counters = dict(cast("dict[str, Any]", head.metadata.get(COUNTERS) or {}))
     missing = [name for name in counters if name in REDUCERS and name not in holders]
-    for name, history in histories(connection, at, head, missing).items() if missing else ():
+    found = histories_of(rows, connection, at, head, missing) if missing else {}
+    for name, history in found.items():
         value = DeltaSnapshot(_folded(name, history))
         connection.execute(VALUE, (*key, name, own, 0, rows.pack_large(value)))
         holders[name] = head.checkpoint_id
@@ -89,6 +90,7 @@ def _whole(connection: Connection, rows: Rows, histories: Histories, at: Address
 
 def _folded(name: str, history: DeltaChannelHistory) -> Any:
     """The whole value of a delta channel."""
-    channel: Any = DeltaChannel(REDUCERS[name], list).from_checkpoint(history.get("seed"))
+    empty = cast(Any, DeltaChannel(REDUCERS[name], list))
+    channel = empty.from_checkpoint(history.get("seed"))
     channel.replay_writes(history["writes"])
     return channel.get()

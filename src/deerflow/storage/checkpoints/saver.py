@@ -19,6 +19,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from deerflow.storage.checkpoints.address import Address, run_of
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
+from deerflow.storage.checkpoints.histories import histories_of
 from deerflow.storage.checkpoints.openings import Openings
 from deerflow.storage.checkpoints.pruning import prune_work
 from deerflow.storage.checkpoints.retention import copy_work, drop_work, keys_of_runs
@@ -177,7 +178,7 @@ class DeltaSaver(AsyncOnlySaver):
             row = self._rows.find(connection, at)
             if row is None:
                 return None
-            histories = self._histories(connection, at, row, channels)
+            histories = histories_of(self._rows, connection, at, row, channels)
             chain = Chain(row.checkpoint_id, complete=False, histories=histories)
             return row, self._rows.writes(connection, at, row), chain
 
@@ -188,31 +189,6 @@ class DeltaSaver(AsyncOnlySaver):
         chain.load(writes, row.holders)
         self._chains.put(at.thread_key, at.ns, chain)
         return chain.history(channels) or {}
-
-    def _histories(
-        self, connection: Connection, at: Address, row: Row, channels: Sequence[str]
-    ) -> dict[str, DeltaChannelHistory]:
-        """Walk the parents once for all channels, each as far as its nearest stored value."""
-        steps: dict[str, list[list[Write]]] = {channel: [] for channel in channels}
-        found: dict[str, DeltaChannelHistory] = {channel: {"writes": []} for channel in channels}
-        open_ = set(channels)
-        for above in self._rows.ancestors(connection, at, row):
-            writes = self._rows.writes(connection, at, above)
-            for channel in list(open_):
-                steps[channel].append([write for write in writes if write.channel == channel])
-                if channel in above.inline or channel in above.holders:
-                    try:
-                        found[channel]["seed"] = self._rows.value(connection, at, above, channel)
-                    except KeyError:
-                        continue
-                    open_.discard(channel)
-            if not open_:
-                break
-        for channel in channels:
-            found[channel]["writes"] = [
-                write.pending for step in reversed(steps[channel]) for write in step
-            ]
-        return found
 
     async def alist(
         self,
@@ -292,6 +268,6 @@ class DeltaSaver(AsyncOnlySaver):
             if strategy == "delete":
                 await self.adelete_thread(thread_id)
                 continue
-            work = prune_work(self._rows, self._histories, thread_id)
+            work = prune_work(self._rows, thread_id)
             await self._writer.submit(work, scope=thread_id)
             self._chains.drop(thread_id)

@@ -8,7 +8,7 @@ from typing import Any
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import create_engine, event
+from sqlalchemy import Engine, create_engine, event
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.pool import NullPool
 
@@ -26,14 +26,25 @@ def upgrade(path: Path, revision: str = "head") -> None:
         "sqlite://", module=DRIVER, creator=lambda: connect(path), poolclass=NullPool
     )
     event.listen(engine, "begin", _begin)
+    try:
+        run(engine, revision)
+    except DBAPIError as error:
+        raise translated(error.orig or error) from error  # pyright: ignore[reportArgumentType]
+
+
+def run(engine: Engine, revision: str = "head") -> None:
+    """Bring the engine's database to a revision, in one transaction; the engine is disposed.
+
+    Raises:
+        DBAPIError: it failed; the database is as it was.
+        StorageError: the revision is unknown.
+    """
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
     try:
         with engine.begin() as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, revision)
-    except DBAPIError as error:
-        raise translated(error.orig or error) from error  # pyright: ignore[reportArgumentType]
     except CommandError as error:
         raise StorageError(f"The database could not be upgraded: {error}.") from error
     finally:

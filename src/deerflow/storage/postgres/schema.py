@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import psycopg
+
 from deerflow.errors import StorageError
 from deerflow.storage.postgres.database import Place, PostgresDatabase, quoted
-from deerflow.storage.postgres.driver import PostgresConnection
+from deerflow.storage.postgres.driver import PostgresConnection, server_error
 from deerflow.storage.sql.driver import DatabaseError, translated
 from deerflow.storage.sql.schema import REVISIONS, VERSION_TABLE, newer
 
@@ -31,10 +35,33 @@ def prepare(place: Place) -> None:
     if version not in REVISIONS:
         raise newer(version)
     if version != REVISIONS[-1]:
-        raise StorageError(
-            f"The database has schema version {version}, which no release has written.",
-            cure="Name another schema in database.postgres_schema.",
-        )
+        _upgrade(place)
+
+
+def _upgrade(place: Place, revision: str = "head") -> None:
+    """Bring older tables to a revision, one process at a time."""
+    from sqlalchemy import create_engine, event  # noqa: PLC0415  # SQLAlchemy costs 0.3 s
+    from sqlalchemy.exc import DBAPIError  # noqa: PLC0415
+    from sqlalchemy.pool import NullPool  # noqa: PLC0415
+
+    from deerflow.storage.migrations.upgrade import run  # noqa: PLC0415  # and Alembic 0.3 more
+
+    def raw() -> Any:
+        connection = PostgresDatabase(place).connect().reopen()
+        connection.autocommit = False
+        return connection
+
+    def lock(connection: Any) -> None:
+        connection.exec_driver_sql(f"SELECT pg_advisory_xact_lock({SETUP})")
+
+    engine = create_engine("postgresql+psycopg://", creator=raw, poolclass=NullPool)
+    event.listen(engine, "begin", lock)
+    try:
+        run(engine, revision)
+    except DBAPIError as error:
+        if isinstance(error.orig, psycopg.Error):
+            raise server_error(error.orig, lost=False).meaning from error
+        raise
 
 
 def _version(connection: PostgresConnection, place: Place) -> str:
