@@ -22,8 +22,8 @@ def put(root: Path, name: str, text: str | None = None) -> Path:
     return file
 
 
-async def listed(root: Path, **facts: bool) -> SkillListing:
-    return await FolderSkills(root, lambda user: None, facts).list("ann")
+async def listed(root: Path) -> SkillListing:
+    return await FolderSkills(root, lambda user: None).list("ann")
 
 
 async def test_nested_folders_are_found_up_to_three_deep(tmp_path: Path) -> None:
@@ -100,12 +100,6 @@ async def test_a_users_own_skill_comes_before_a_public_one(tmp_path: Path) -> No
     assert "comes first" in mine.problems[0].reason
     assert [skill.source for skill in theirs.skills] == ["public"]
     assert (await store.load("ann", "report"))[1] == "Mine."
-
-
-async def test_a_disabled_skill_is_not_offered(tmp_path: Path) -> None:
-    put(tmp_path, "on")
-    put(tmp_path, "off")
-    assert [s.name for s in (await listed(tmp_path, off=False)).skills] == ["on"]
 
 
 async def test_a_changed_file_is_read_again(tmp_path: Path) -> None:

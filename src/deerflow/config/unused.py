@@ -13,8 +13,6 @@ UNUSED: dict[str, str] = {
     "plugins": _LATER,
     "max_recursion_limit": "runs are limited by model turns: use max_turns",
     "tool_groups": _LATER,
-    "suggestions": _LATER,
-    "input_polish": _LATER,
     "loop_detection.max_tracked_threads": "each run keeps its own record",
     "tool_progress": "loop_detection measures progress: use loop_detection",
     "verify": _LATER,
@@ -37,7 +35,6 @@ UNUSED: dict[str, str] = {
     "skills.container_path": "skills are always at /mnt/skills",
     "skill_scan": _LATER,
     "skill_evolution": _LATER,
-    "agents_api": _LATER,
     "agent_storage": _LATER,
     "database.checkpoint_channel_mode": "messages are always stored as deltas",
     "database.checkpoint_delta": "snapshots are thinned by age",
@@ -58,6 +55,5 @@ UNUSED: dict[str, str] = {
     "channel_connections": _LATER,
     "channels": _LATER,
     "authorization": _LATER,
-    "telemetry": _LATER,
 }
 """Dotted key → why it has no effect. Reported only when it differs from the default."""

@@ -30,10 +30,11 @@ from deerflow.wiring.parts import (
     lead_parts,
     make_guardrails,
     make_provider,
-    make_skills,
     models_of,
 )
+from deerflow.wiring.skills import make_skills
 from deerflow.wiring.stores import has_stores, open_stores, thread_folders, user_folder
+from deerflow.wiring.telemetry import traced, tracing
 
 
 @dataclass(slots=True)
@@ -114,6 +115,7 @@ async def open_harness(
             await check_request(request, config, catalog)
             if request.resume and not has_stores(loaded):
                 raise no_thread(request.thread_id)
+        spans = await stack.enter_async_context(tracing(config.telemetry))
         storage = await stack.enter_async_context(open_stores(loaded))
         memory = make_memory(loaded, storage, catalog, parts.resilience)
         if memory is not None:
@@ -131,6 +133,7 @@ async def open_harness(
             usage=usage_of,
             profile=agents.profile,
         )
+        await stack.enter_async_context(traced(spans, driven))
         runs = Runs(driven)
         stack.push_async_callback(runs.close)
         gc.freeze()  # what is here now stays: full collections that skip it save a run 10 % CPU

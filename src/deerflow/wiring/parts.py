@@ -18,20 +18,16 @@ from deerflow.lead.profiles import BUILT_IN, LeadProfile
 from deerflow.models.catalog import ModelCatalog
 from deerflow.models.discover import discover
 from deerflow.models.resilience import Resilience
-from deerflow.plugins import load_guardrails, load_middlewares, load_provider, load_skill_store
+from deerflow.plugins import load_guardrails, load_middlewares, load_provider
 from deerflow.sandbox.host import HostProvider
 from deerflow.sandbox.inmemory import InMemoryProvider
 from deerflow.sandbox.local import LocalProvider
 from deerflow.sandbox.protocol import SandboxProvider
 from deerflow.sandbox.python import describe, python_folder, read_manifest
-from deerflow.skills.chosen import ChosenSkills
-from deerflow.skills.folder import FolderSkills
-from deerflow.skills.protocol import SkillStore
-from deerflow.storage.protocol import Documents, Storage
+from deerflow.storage.protocol import Storage
 from deerflow.subagents.roster import SubagentSpec
 from deerflow.tools.limits import ToolLimits
 from deerflow.tools.registry import get_available_tools
-from deerflow.wiring.stores import thread_folders
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,26 +93,6 @@ def lead_parts(
         extra=load_middlewares(foreign),
         sandbox_python=describe(python_folder(loaded.home)),
     )
-
-
-def make_skills(loaded: LoadedConfig, documents: Documents) -> ChosenSkills:
-    """The store of skills that `skills.use` names, with what the file and each user switched off.
-
-    Args:
-        loaded: the configuration.
-        documents: where users' choices are.
-    """
-    use = loaded.config.skills.use
-    folders = thread_folders(loaded)
-    store: SkillStore = (
-        load_skill_store(use)
-        if use != "local"
-        else FolderSkills(
-            folders("", "").skills_public, lambda user: folders(user, "").skills_custom
-        )
-    )
-    enabled = {name: state.enabled for name, state in loaded.extensions.skills.items()}
-    return ChosenSkills(store, enabled, documents.preferences)
 
 
 def make_guardrails(loaded: LoadedConfig) -> GuardrailProvider | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.errors import NotFoundError
+from deerflow.skills.chosen import ChosenSkills
 from deerflow.skills.folder import FolderSkills
 from deerflow.skills.inmemory import InMemorySkills
 from deerflow.skills.protocol import Skill, SkillStore
@@ -34,7 +35,14 @@ def in_folders(root: Path) -> SkillStore:
     return FolderSkills(root, lambda user: None)
 
 
-@pytest.fixture(params=[in_memory, in_folders])
+def all_chosen(root: Path) -> SkillStore:
+    async def nothing(user_id: str) -> dict[str, bool]:
+        return {}
+
+    return ChosenSkills(in_folders(root), {}, nothing)
+
+
+@pytest.fixture(params=[in_memory, in_folders, all_chosen])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> SkillStore:
     make: Make = request.param
     return make(tmp_path)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Response
@@ -12,18 +11,16 @@ from deerflow.errors import ConflictError
 from deerflow.gateway.deps import Caller, Gateway, Open, needs
 from deerflow.gateway.routes.bodies import Body, Ident
 from deerflow.gateway.wire import iso
-from deerflow.skills.chosen import CHOICE, ChosenSkills
-from deerflow.skills.folder import MAX_BYTES
-from deerflow.skills.listing import no_skill
-from deerflow.skills.own import OwnSkills
 from deerflow.skills.protocol import Skill, SkillProblem
-from deerflow.wiring.stores import user_folder
+from deerflow.wiring.skills import choose_skill, every_skill, find_skill, own_skills
 
 router = APIRouter(prefix="/skills", tags=["skills"])
 
 Reader = Annotated[Caller, needs("account:read")]
 Writer = Annotated[Caller, needs("account:write")]
 Name = Annotated[str, Field(min_length=1, max_length=255)]
+LONGEST = 1_048_576
+"""Characters of a SKILL.md."""
 
 
 class SwitchBody(Body):
@@ -35,7 +32,7 @@ class SwitchBody(Body):
 class TextBody(Body):
     """A whole SKILL.md."""
 
-    content: str = Field(min_length=1, max_length=MAX_BYTES)
+    content: str = Field(min_length=1, max_length=LONGEST)
 
 
 class VersionBody(Body):
@@ -145,22 +142,22 @@ async def read(skill_name: Name, gate: Open, who: Reader) -> SkillText:
 @router.put("/custom/{skill_name}", summary="Write a skill of my own")
 async def write(skill_name: Name, given: TextBody, gate: Open, who: Writer) -> SkillText:
     """New or replaced; 422 for a text that could not be loaded, and then nothing is changed."""
-    await _own(gate).write(who.user_id, skill_name, given.content)
+    await own_skills(gate.runtime.harness.loaded).write(who.user_id, skill_name, given.content)
     return await _text(gate, who, skill_name)
 
 
 @router.delete("/custom/{skill_name}", status_code=204, summary="Remove a skill of my own")
 async def delete(skill_name: Name, gate: Open, who: Writer) -> Response:
     """With its folder and versions."""
-    await _own(gate).delete(who.user_id, skill_name)
-    await gate.runtime.harness.storage.documents.prefer(who.user_id, f"{CHOICE}{skill_name}", None)
+    await own_skills(gate.runtime.harness.loaded).delete(who.user_id, skill_name)
+    await choose_skill(gate.runtime.harness, who.user_id, skill_name, None)
     return Response(status_code=204)
 
 
 @router.get("/custom/{skill_name}/history", summary="Versions of a skill of my own")
 async def history(skill_name: Name, gate: Open, who: Reader) -> SkillHistory:
     """Newest first."""
-    found = await _own(gate).versions(who.user_id, skill_name)
+    found = await own_skills(gate.runtime.harness.loaded).versions(who.user_id, skill_name)
     return SkillHistory(
         name=skill_name,
         history=[
@@ -173,7 +170,7 @@ async def history(skill_name: Name, gate: Open, who: Reader) -> SkillHistory:
 @router.post("/custom/{skill_name}/rollback", summary="Go back to a version")
 async def roll_back(skill_name: Name, given: VersionBody, gate: Open, who: Writer) -> SkillText:
     """As a new version."""
-    await _own(gate).roll_back(who.user_id, skill_name, given.version)
+    await own_skills(gate.runtime.harness.loaded).roll_back(who.user_id, skill_name, given.version)
     return await _text(gate, who, skill_name)
 
 
@@ -187,14 +184,12 @@ async def get(skill_name: Name, gate: Open, who: Reader) -> SkillEntry:
 async def switch(skill_name: Name, given: SwitchBody, gate: Open, who: Writer) -> SkillEntry:
     """For the caller alone."""
     await _entry(gate, who, skill_name)
-    documents = gate.runtime.harness.storage.documents
-    await documents.prefer(who.user_id, f"{CHOICE}{skill_name}", given.enabled)
+    await choose_skill(gate.runtime.harness, who.user_id, skill_name, given.enabled)
     return await _entry(gate, who, skill_name)
 
 
 async def _listed(gate: Gateway, who: Caller, *, own: bool) -> SkillList:
-    store = _chosen(gate)
-    found, problems = await store.all(who.user_id)
+    found, problems = await every_skill(gate.runtime.harness).all(who.user_id)
     return SkillList(
         skills=[_shown(*pair) for pair in found if not own or pair[0].source == "custom"],
         problems=[_trouble(each) for each in problems],
@@ -202,34 +197,13 @@ async def _listed(gate: Gateway, who: Caller, *, own: bool) -> SkillList:
 
 
 async def _entry(gate: Gateway, who: Caller, name: str) -> SkillEntry:
-    store = _chosen(gate)
-    found, _ = await store.all(who.user_id)
-    for skill, enabled in found:
-        if skill.name == name:
-            return _shown(skill, enabled)
-    raise no_skill(name[:255], await store.list(who.user_id))
+    return _shown(*await find_skill(gate.runtime.harness, who.user_id, name))
 
 
 async def _text(gate: Gateway, who: Caller, name: str) -> SkillText:
-    return SkillText(name=name, content=await _own(gate).read(who.user_id, name))
-
-
-def _chosen(gate: Gateway) -> ChosenSkills:
-    store = gate.runtime.harness.skills
-    assert isinstance(store, ChosenSkills)  # noqa: S101  (wiring makes no other)
-    return store
-
-
-def _own(gate: Gateway) -> OwnSkills:
-    """Raises ConflictError where skills are kept by a store of the configuration."""
-    loaded = gate.runtime.harness.loaded
-    if loaded.config.skills.use != "local":
-        raise ConflictError("Skills are kept elsewhere (skills.use); they are edited there.")
-
-    def folder(user_id: str) -> Path:
-        return user_folder(loaded, user_id) / "skills"
-
-    return OwnSkills(folder)
+    return SkillText(
+        name=name, content=await own_skills(gate.runtime.harness.loaded).read(who.user_id, name)
+    )
 
 
 def _shown(skill: Skill, enabled: bool) -> SkillEntry:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Query, Response
-from langgraph.store.base import Item
 from pydantic import Field
 
 from deerflow.errors import NotFoundError, UsageError
@@ -121,8 +120,8 @@ async def namespaces(given: NamespaceSearch, gate: Open, who: Reader) -> dict[st
     return {"namespaces": [list(namespace) for namespace in found]}
 
 
-def item_dict(item: Item) -> dict[str, Any]:
-    """A value with its place and times."""
+def item_dict(item: Any) -> dict[str, Any]:
+    """A value with its place and times, of an `Item` of LangGraph's store."""
     return {
         "namespace": list(item.namespace),
         "key": item.key,
