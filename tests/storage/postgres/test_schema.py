@@ -1,7 +1,6 @@
 """A schema is made once, by whoever is first; what is not ours or newer is left alone."""
 
 import asyncio
-import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -130,7 +129,7 @@ def test_tables_of_another_program_are_left_alone(empty: Place) -> None:
     ("url", "message", "cure"),
     [
         ("postgresql://postgres@127.0.0.1:1/test", "cannot be reached", "postgres_url"),
-        (URL.replace("/test", f"/no_{secrets.token_hex(4)}"), "does not exist", "createdb"),
+        (f"{URL}_that_is_not_there", "does not exist", "createdb"),
         ("postgresql://nobody_here@127.0.0.1:5432/test", "refuses", "user and password"),
         ("not an address", "not an address", "postgresql://"),
     ],
