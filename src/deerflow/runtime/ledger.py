@@ -38,9 +38,9 @@ QUEUE = "runs"
 VERSION = "1"
 """Of the workflow's arguments and meaning, not of the product: an upgrade strands no run."""
 POLL_SECONDS = 0.05
-POLL_SECONDS_FILE = 0.2
+POLL_SECONDS_FILE = 0.5
 """Between two looks into the queue. On SQLite one process takes and executes, so that little waits
-there but what is over the limits, and each look costs 2 ms of CPU."""
+there but what is over the limits, and each look costs about 4 ms of CPU."""
 THREADS = 16
 KEPT_SECONDS = 3_600.0
 """How long ended hand-overs stay; only their ids are of use, while a run is pending."""
