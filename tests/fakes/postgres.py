@@ -41,7 +41,9 @@ def own_schema(*, timeout: float = 30.0, name: str = "") -> Iterator[Place]:
         yield Place(URL, name, timeout=timeout)
     finally:
         with psycopg.connect(URL, autocommit=True) as connection:
-            connection.execute(SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(name)))
+            for found in (name, f"{name}_dbos"):  # the durable engine's, if there was one
+                drop = SQL("DROP SCHEMA IF EXISTS {} CASCADE").format(Identifier(found))
+                connection.execute(drop)
 
 
 @contextmanager
