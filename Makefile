@@ -62,14 +62,14 @@ types: .venv/.dev ## Check types.
 services: ## Start PostgreSQL and Redis on loopback where none answers.
 	@scripts/services.sh
 
-tests/sdk/js/node_modules: tests/sdk/js/package-lock.json | services
-	@if command -v npm >/dev/null; then npm ci --prefix tests/sdk/js --no-audit --no-fund --silent && touch $@; \
+tests/journeys/js/node_modules: tests/journeys/js/package-lock.json | services
+	@if command -v npm >/dev/null; then npm ci --prefix tests/journeys/js --no-audit --no-fund --silent && touch $@; \
 	else echo "No npm: the journeys of the JavaScript SDK are left out." >&2; fi
 
-test: dev services $(HOME_DIR)/.model tests/sdk/js/node_modules ## Run the tests.
+test: dev services $(HOME_DIR)/.model tests/journeys/js/node_modules ## Run the tests.
 	$(BIN)/pytest $(PYTEST_ARGS)
 
-soak: dev services $(HOME_DIR)/.model tests/sdk/js/node_modules ## Run the tests in their long form.
+soak: dev services $(HOME_DIR)/.model tests/journeys/js/node_modules ## Run the tests in their long form.
 	$(BIN)/pytest --soak --timeout 3600 $(PYTEST_ARGS)
 
 docs: .venv/.dev ## Write the generated pages of docs/reference.

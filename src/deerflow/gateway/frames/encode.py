@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from typing import Any
 
 import orjson
-
-from deerflow.storage.encoding import dump_json
 
 OVERHEAD = 300
 """Bytes that an entry of the cache takes beside its value, roughly."""
@@ -63,8 +62,8 @@ def body(value: Any) -> bytes:
     """JSON of a frame: one line, no raw newlines."""
     try:
         return orjson.dumps(value)
-    except TypeError:
-        return dump_json(value)
+    except TypeError:  # a lone surrogate, which has no UTF-8
+        return json.dumps(value).encode()
 
 
 class FrameCache:

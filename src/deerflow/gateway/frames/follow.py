@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import time
 from collections import deque
 from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from typing import Any
 
-from deerflow.agent.context import INPUT
 from deerflow.agent.record import THINKING
 from deerflow.events import Event
 from deerflow.gateway.frames.encode import HEARTBEAT, FrameCache, Position, body, frame, position
 from deerflow.gateway.frames.inbox import Inbox
 from deerflow.gateway.frames.modes import Wanted
 from deerflow.gateway.frames.parts import Part, Parts, Rank
-from deerflow.gateway.frames.places import beginning
-from deerflow.gateway.frames.values import States
+from deerflow.gateway.frames.places import UNFINISHED, beginning, begins_run, is_final
+from deerflow.gateway.frames.values import Budget, States
 from deerflow.runtime.history import Histories
 from deerflow.storage.protocol import Delta, RunRow, Storage, ThreadRow
 
 BEAT_SECONDS = 15.0
 """Without a frame for so long, a comment tells that the connection lives."""
-CHANGE_SECONDS = 5.0
-"""Whole states in mid-run are at least so far apart."""
 CHUNK = 64 * 1024
 """Bytes that are handed to the server at once."""
-UNFINISHED = ("pending", "running")
 CHANGES = frozenset({"title", "todos", "artifacts", "goal"})
-BEGINS = frozenset({"model_started", "tool_started", "run_ended"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +100,7 @@ class _Reader:
         self._shared = "messages" not in asked.wanted  # its frames hang on when the reader came
         self._out: list[bytes] = []
         self._held = 0  # bytes in it
-        self._size = 0  # bytes since the last whole state
-        self._whole = 0  # bytes of the last whole state
-        self._told_at = time.monotonic()
+        self._budget = Budget()
         self._cursor = 0
         self._first = 0  # seq of the run's first event
         self._caught = 0  # what was in the log when following began
@@ -172,7 +164,7 @@ class _Reader:
         self._out.append(data)
         size = len(data)
         self._held += size
-        self._size += size
+        self._budget.since += size
 
     async def _item(self, item: Event) -> None:
         if item.run_id == self._run_id:
@@ -186,7 +178,7 @@ class _Reader:
 
     def _skip(self, event: Event) -> None:
         """An event whose frames the reader has: only its meaning for the ones that follow."""
-        self._begun = self._begun or self._begins(event)
+        self._begun = self._begun or begins_run(event)
         self._note(event)
 
     def _note(self, event: Event) -> None:
@@ -198,11 +190,6 @@ class _Reader:
             THINKING
         ):
             self._parts.resume(self._after.message_id, self._after.offset)
-
-    def _begins(self, event: Event) -> bool:
-        if event.type == "message":
-            return event.payload["message"].get("id") == INPUT + self._run_id
-        return event.type in BEGINS
 
     def _delta(self, delta: Delta) -> None:
         if delta.run_id != self._run_id:
@@ -233,7 +220,7 @@ class _Reader:
     async def _event(self, event: Event) -> None:
         if event.type in ("run_ended", "model_retry") and self._parts.writing is not None:
             await self._fill()  # what was written before it stopped
-        begins = not self._begun and self._begins(event)
+        begins = not self._begun and begins_run(event)
         self._begun = self._begun or begins
         if event.type in CHANGES:
             self._changed = True
@@ -242,7 +229,7 @@ class _Reader:
             return
         skip = self._after.rank if event.seq == self._after.seq + 1 else -1
         if begins and "values" in self._asked.wanted:
-            parts = self._encoded(self._parts.parts(event))
+            parts = encoded(self._parts.parts(event))
             parts.append((Rank.VALUES, "values", await self._state(event.seq)))
             self._group(event, parts, skip)
         else:
@@ -255,13 +242,10 @@ class _Reader:
         cached = self._cache.get(key)
         if cached is None:
             before = len(self._out)
-            self._group(event, self._encoded(self._parts.parts(event)), skip)
+            self._group(event, encoded(self._parts.parts(event)), skip)
             self._cache.put(key, b"".join(self._out[before:]))
         elif cached:
             self._add(cached)
-
-    def _encoded(self, parts: list[Part]) -> list[tuple[int, str, bytes]]:
-        return [(part.rank, part.name, body(part.payload)) for part in parts]
 
     def _group(self, event: Event, parts: list[tuple[int, str, bytes]], skip: int) -> None:
         for rank, name, data in parts:
@@ -274,8 +258,8 @@ class _Reader:
     async def _ended(self, event: Event) -> None:
         """The end of the run, or of an attempt that somebody goes on with."""
         thread, wanted = self._asked.thread, self._asked.wanted
-        final = await self._is_final(event)
-        parts = self._encoded(self._parts.parts(event))
+        final = await is_final(self._storage, self._key, event, self._caught)
+        parts = encoded(self._parts.parts(event))
         if final and "values" in wanted:
             state = await self._states.ended(thread, self._run_id, event.seq)
             parts.append((Rank.VALUES, "values", state))
@@ -291,24 +275,6 @@ class _Reader:
         self._group(event, parts, skip)
         self._parts.note(event)
         self._over = final
-
-    async def _is_final(self, event: Event) -> bool:
-        run = await self._storage.threads.run(self._run_id)
-        if run is None:
-            return True
-        if run.status in UNFINISHED:
-            return False
-        if run.attempt <= 1 or event.seq >= self._caught:
-            return True
-        after = event.seq
-        while after < self._caught:  # it was gone on with: a later end counts
-            events = await self._storage.events.read(self._key, after=after)
-            if any(e.run_id == self._run_id and e.type == "run_ended" for e in events):
-                return False
-            if not events:
-                break
-            after = events[-1].seq
-        return True
 
     async def _settle(self, *, idle: bool) -> None:
         """Nothing waits: fill what is missing, tell what has changed, see whether it is over."""
@@ -342,20 +308,15 @@ class _Reader:
                 self._caught = caught
 
     async def _change(self) -> None:
-        """A whole state, when the last is 5 s old and half as many bytes have gone out since."""
-        now = time.monotonic()
-        if now - self._told_at < CHANGE_SECONDS or self._size < 2 * self._whole:
-            return
-        self._changed = False
-        self._add(frame("values", await self._state(self._cursor)))
-        self._size = 0
+        if self._budget.due():
+            self._add(frame("values", await self._state(self._cursor)))
 
     async def _state(self, seq: int) -> bytes:
         thread, first = self._asked.thread, self._first or seq
         if self._asked.first is not None and self._asked.run.attempt:  # it was gone on with
             first = await beginning(self._storage, thread, self._asked.run.created_at) + 1
         state = await self._states.begun(thread, self._run_id, first, seq)
-        self._whole, self._size, self._told_at = len(state), 0, time.monotonic()
+        self._budget.told(len(state))
         self._changed = False
         return state
 
@@ -381,3 +342,8 @@ def _gap(asked: Asked, last: int) -> bytes:
         "recovery": "reload_durable_state",
     }
     return frame("gap", body(payload))
+
+
+def encoded(parts: list[Part]) -> list[tuple[int, str, bytes]]:
+    """Rank, name and JSON of parts."""
+    return [(part.rank, part.name, body(part.payload)) for part in parts]

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from deerflow.agent.context import INPUT
@@ -12,6 +14,31 @@ from deerflow.runtime.history import Histories, Snapshot
 from deerflow.storage.protocol import RunRow, Storage, ThreadRow
 
 PAGE = 500
+CHANGE_SECONDS = 5.0
+"""Whole states in mid-run are at least so far apart."""
+
+
+@dataclass(slots=True)
+class Budget:
+    """When a reader may be sent a whole state again: what it costs must not grow with the run.
+
+    Attributes:
+        since: bytes that were sent since the last one.
+        size: bytes of the last one.
+        at: when it was sent, monotonic seconds.
+    """
+
+    since: int = 0
+    size: int = 0
+    at: float = field(default_factory=time.monotonic)
+
+    def due(self) -> bool:
+        """The last is 5 s old, and twice as many bytes have gone out since as it had."""
+        return time.monotonic() - self.at >= CHANGE_SECONDS and self.since >= 2 * self.size
+
+    def told(self, size: int) -> None:
+        """A whole state of so many bytes is sent."""
+        self.since, self.size, self.at = 0, size, time.monotonic()
 
 
 class States:

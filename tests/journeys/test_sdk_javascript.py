@@ -11,12 +11,12 @@ import pytest
 
 from deerflow.config.load import read_environ
 from fakes.gateway import serve
-from sdk.journeys import SCRIPT
+from fakes.sdk import SCRIPT
 
 FOLDER = Path(__file__).parent / "js"
 pytestmark = pytest.mark.skipif(
     shutil.which("node") is None or not (FOLDER / "node_modules").is_dir(),
-    reason="node or tests/sdk/js/node_modules is missing; run: npm ci --prefix tests/sdk/js",
+    reason="node or its packages are missing; run: npm ci --prefix tests/journeys/js",
 )
 
 

@@ -14,7 +14,7 @@ from fastapi.routing import APIRoute
 from deerflow.gateway.app import ROUTERS
 from deerflow.gateway.routes import assistants, messages, runs, stateless, states, threads
 
-PAGE = Path(__file__).parents[3] / "shared/design/http-contract.md"
+PAGE = Path(__file__).parents[3].joinpath("shared", "design", "http-contract.md")
 ROW = re.compile(r"^\| (GET|POST|PUT|PATCH|DELETE) \| `(/[^`]+)` \|[^|]*\|([^|]*)\|", re.MULTILINE)
 HERE = (assistants, messages, runs, stateless, states, threads)
 OTHERS = re.compile(
@@ -51,11 +51,11 @@ def served() -> dict[tuple[str, str], APIRoute]:
 
 def needed(route: APIRoute) -> set[str]:
     """Permissions that a route asks for."""
-    found, waiting = set[str](), [route.dependant]
+    found, waiting = set[str](), [route.dependant]  # codespell:ignore
     while waiting:
-        dependant = waiting.pop()
-        waiting += dependant.dependencies
-        permission = getattr(dependant.call, "permission", None)
+        asked = waiting.pop()
+        waiting += asked.dependencies
+        permission = getattr(asked.call, "permission", None)
         if permission is not None:
             found.add(permission)
     return found

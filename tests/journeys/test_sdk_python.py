@@ -14,7 +14,7 @@ from langgraph_sdk.client import LangGraphClient
 from langgraph_sdk.errors import ConflictError, NotFoundError
 
 from fakes.gateway import serve
-from sdk.journeys import SCRIPT
+from fakes.sdk import SCRIPT
 
 HELLO = {"messages": [{"role": "user", "content": "Hello"}]}
 SLOWLY = {"messages": [{"role": "user", "content": "slowly"}]}
