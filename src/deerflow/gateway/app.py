@@ -37,6 +37,7 @@ from deerflow.gateway.routes import (
     mcp,
     memory,
     messages,
+    metrics,
     models,
     oidc,
     runs,
@@ -121,6 +122,7 @@ def create_app(
     app.state.opening = opening
     problems.install(app)
     app.include_router(health.router)
+    app.include_router(metrics.router)
     for router in ROUTERS:
         app.include_router(router, prefix="/api")
     return app

@@ -68,12 +68,14 @@ class Gateway:
         config: of the process.
         runtime: open once the process is ready; routes answer 503 until then.
         stopping: set when the process ends: streams close, so that their clients reconnect.
+        streams: clients that read a stream now.
         extra: what parts of the gateway keep for themselves, by class.
     """
 
     config: GatewayConfig
     runtime: Runtime
     stopping: asyncio.Event = field(default_factory=asyncio.Event)
+    streams: int = 0
     extra: dict[type, Any] = field(default_factory=dict[type, Any])
 
 

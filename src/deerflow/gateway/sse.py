@@ -16,6 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from deerflow.errors import DeerFlowError
+from deerflow.gateway.deps import Gateway
 from deerflow.gateway.frames.encode import body, frame
 
 logger = logging.getLogger(__name__)
@@ -64,9 +65,12 @@ class Lasting(Response):
         leaving = asyncio.create_task(_left(receive))
         ending = asyncio.create_task(self._stopping.wait())
         tasks: set[asyncio.Task[Any]] = {sending, leaving, ending}
+        gateway: Gateway = scope["app"].state.gateway
+        gateway.streams += 1
         try:
             await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
         finally:
+            gateway.streams -= 1
             whole, left = sending.done(), leaving.done()
             for task in tasks:
                 task.cancel()

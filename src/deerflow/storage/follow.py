@@ -11,7 +11,7 @@ from typing import Protocol, TypeVar
 from weakref import WeakSet
 
 from deerflow.events import Event
-from deerflow.storage.protocol import Delta
+from deerflow.storage.protocol import Delta, Listener
 
 PAGE = 500
 """Events that a follower reads from the database at once."""
@@ -186,6 +186,15 @@ class Committed(Protocol):
     events: dict[str, list[Event]]
     deltas: dict[str, list[Delta | Dropped]]
     deleted: list[str]
+    checkpoint_bytes: int
+
+
+class _Tap(_Follower):
+    """Somebody who hears every commit of this process."""
+
+    def __init__(self, listener: Listener) -> None:
+        super().__init__()
+        self.listener = listener
 
 
 class Hub:
@@ -195,6 +204,11 @@ class Hub:
         self._lock = threading.Lock()
         self._events: dict[str, WeakSet[EventFollower]] = {}
         self._deltas: dict[str, WeakSet[DeltaFollower]] = {}
+        self._taps: tuple[_Tap, ...] = ()
+
+    def listen(self, listener: Listener) -> None:
+        """Tell `listener`, in the running loop, of every commit of this process."""
+        self._taps = (*self._taps, _Tap(listener))
 
     def follow_events(self, thread_key: str, follower: EventFollower) -> EventFollower:
         """Register a follower of events."""
@@ -242,6 +256,10 @@ class Hub:
         for key, deltas in commit.deltas.items():
             for listener in self.delta_followers(key):
                 listener.post(listener.push, deltas)
+        if self._taps and (commit.events or commit.checkpoint_bytes):
+            events = [event for found in commit.events.values() for event in found]
+            for tap in self._taps:
+                tap.post(tap.listener, events, commit.checkpoint_bytes)
         for key in commit.deleted:
             self.end(key)
 

@@ -38,6 +38,7 @@ from deerflow.storage.protocol import (
     Documents,
     EventLog,
     Journal,
+    Listener,
     MemoryQueue,
     ModelKey,
     RunQueue,
@@ -221,6 +222,10 @@ class InMemoryStorage:
     def items(self, user_id: str) -> BaseStore:
         """See Storage."""
         return MemoryItems(self._items.setdefault(user_id, {}))
+
+    def listen(self, listener: Listener) -> None:
+        """See Storage."""
+        self._hub.listen(listener)
 
     async def flush(self) -> None:
         """Nothing waits in memory."""

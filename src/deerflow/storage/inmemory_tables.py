@@ -38,6 +38,7 @@ class Commit:
         default_factory=dict[str, list[Delta | Dropped]]
     )
     deleted: list[str] = field(default_factory=list[str])
+    checkpoint_bytes: int = 0
 
 
 @dataclass(slots=True)

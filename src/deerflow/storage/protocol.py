@@ -7,7 +7,7 @@ submitted.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, runtime_checkable
 
@@ -75,6 +75,7 @@ __all__ = [
     "FeedbackRow",
     "ItemStatus",
     "Journal",
+    "Listener",
     "MemoryQueue",
     "ModelKey",
     "NewRun",
@@ -244,6 +245,9 @@ class Blobs(Protocol):
         ...
 
 
+Listener = Callable[[Sequence[Event], int], None]
+"""Told of a commit: its events in order, and bytes of its newest checkpoint (0 = none)."""
+
 StorageKind = Literal["memory", "sqlite", "postgres"]
 
 
@@ -271,6 +275,14 @@ class Storage(Protocol):
 
     def items(self, user_id: str) -> BaseStore:
         """The user's key-value store of the LangGraph protocol."""
+        ...
+
+    def listen(self, listener: Listener) -> None:
+        """Call `listener` in the running loop after each commit of this process, until it closes.
+
+        It returns at once. Writes of other processes are theirs to tell. Storage in memory counts
+        no bytes.
+        """
         ...
 
     async def flush(self) -> None:

@@ -18,8 +18,10 @@ from deerflow.runtime.submission import Submissions
 from deerflow.runtime.supervisor import Duty, Supervisor, new_worker_id
 from deerflow.runtime.worker import Worker
 from deerflow.storage.sql.open import database_file
+from deerflow.telemetry.inmemory import InMemoryMetrics
 from deerflow.wiring.harness import Harness, open_harness
 from deerflow.wiring.parts import Given
+from deerflow.wiring.telemetry import count
 
 LEDGER = "dbos.db"
 """Beside our own database: two writers in one file would wait for each other."""
@@ -39,6 +41,7 @@ class Runtime:
         histories: states of threads.
         schedules: starts tasks at their times; refuses new ones when they are off.
         supervisor: looks after workers and their runs; None when this process executes nothing.
+        metrics: figures of this process; None when they are switched off.
     """
 
     harness: Harness
@@ -47,6 +50,7 @@ class Runtime:
     histories: Histories
     schedules: Scheduler
     supervisor: Supervisor | None
+    metrics: InMemoryMetrics | None = None
 
 
 @asynccontextmanager
@@ -74,6 +78,7 @@ async def open_runtime(
     async with AsyncExitStack() as stack:
         harness = await stack.enter_async_context(open_harness(loaded, environ, given=given))
         parts = harness.parts
+        metrics = count(parts.config.telemetry, parts.storage)
         worker = _make_worker(parts) if execute else None
         engine = await _open_engine(loaded, parts, worker, durable=durable)
         stack.push_async_callback(engine.close)
@@ -88,7 +93,8 @@ async def open_runtime(
             if harness.memory is not None:
                 await harness.memory.start()  # what an earlier process left is taken in as well
             stack.push_async_callback(engine.drain, 0)  # while the lease is still kept
-        yield Runtime(harness, engine, submissions, Histories(parts), schedules, supervisor)
+        histories = Histories(parts)
+        yield Runtime(harness, engine, submissions, histories, schedules, supervisor, metrics)
 
 
 def _make_worker(parts: RunParts) -> Worker:

@@ -63,11 +63,16 @@ def put_work(put: Put, rows: Rows) -> Callable[[Batch], None]:
         thread = batch.thread(at.thread_key).id
         parent = pack_id(put.parent) if put.parent else None
         id = pack_id(at.checkpoint_id)
-        connection.execute(_PUT, (thread, at.ns, id, parent, put.run_id, pack_row(put.packed.data)))
+        data = pack_row(put.packed.data)
+        size = len(data)
+        connection.execute(_PUT, (thread, at.ns, id, parent, put.run_id, data))
         for channel, value in put.packed.large.items():
             key = (thread, at.ns, channel)
             thin = _thin(connection, key) if channel in put.thin else 0
-            connection.execute(VALUE, (*key, id, thin, rows.pack_large(value)))
+            large = rows.pack_large(value)
+            size += len(large)
+            connection.execute(VALUE, (*key, id, thin, large))
+        batch.checkpoint_bytes = size
 
     return work
 

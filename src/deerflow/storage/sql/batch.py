@@ -63,6 +63,7 @@ class Batch:
         refs: threads by key.
         dialect: of the connection's database.
         events, deltas, deleted: what followers hear after the commit.
+        checkpoint_bytes: of the newest checkpoint in it, 0 when there is none.
     """
 
     connection: Connection
@@ -73,6 +74,7 @@ class Batch:
         default_factory=dict[str, list[Delta | Dropped]]
     )
     deleted: list[str] = field(default_factory=list[str])
+    checkpoint_bytes: int = 0
     _counted: dict[int, int] = field(default_factory=dict[int, int])
     _held: set[str] = field(default_factory=set[str])
 

@@ -19,6 +19,7 @@ from deerflow.storage.protocol import (
     Documents,
     EventLog,
     Journal,
+    Listener,
     MemoryQueue,
     RunQueue,
     Schedules,
@@ -102,6 +103,10 @@ class SqlStorage:
     def items(self, user_id: str) -> BaseStore:
         """See Storage."""
         return SqlItems(self._writer, self._readers, user_id)
+
+    def listen(self, listener: Listener) -> None:
+        """See Storage."""
+        self._hub.listen(listener)
 
     async def flush(self) -> None:
         """See Storage. Raises the first failure of a write that nobody awaited."""
