@@ -178,6 +178,11 @@ class UploadsConfig(Section):
     max_file_size: Positive = Field(default=50 * 1024 * 1024, description="Bytes per file.")
     max_total_size: Positive = Field(default=100 * 1024 * 1024, description="Bytes per upload.")
     auto_convert_documents: bool = Field(
-        default=False, description="Convert documents to Markdown."
+        default=False,
+        description="Convert uploaded documents (PDF, Word, PowerPoint, Excel, EPUB) to Markdown"
+        " in the background; needs the extra `documents`.",
     )
-    pdf_converter: PdfConverter = Field(default="auto", description="Who converts PDF files.")
+    pdf_converter: PdfConverter = Field(
+        default="auto",
+        description="Who converts PDF files: `markitdown`, or pypdfium2 for every other value.",
+    )

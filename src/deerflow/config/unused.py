@@ -16,8 +16,6 @@ UNUSED: dict[str, str] = {
     "loop_detection.max_tracked_threads": "each run keeps its own record",
     "tool_progress": "loop_detection measures progress: use loop_detection",
     "verify": _LATER,
-    "uploads.auto_convert_documents": _LATER,
-    "uploads.pdf_converter": _LATER,
     "sandbox.image": _CONTAINER,
     "sandbox.port": _CONTAINER,
     "sandbox.replicas": _CONTAINER,

@@ -23,6 +23,7 @@ from deerflow.gateway.prefix import Prefix
 from deerflow.gateway.routes import (
     agents,
     approvals,
+    artifacts,
     assistants,
     auth,
     browser,
@@ -51,6 +52,8 @@ from deerflow.gateway.routes import (
     token_usage,
     tokens,
     turns,
+    uploads,
+    workspace_changes,
 )
 
 if TYPE_CHECKING:
@@ -89,6 +92,9 @@ ROUTERS: tuple[APIRouter, ...] = (
     suggestions.router,
     token_usage.router,
     turns.router,
+    uploads.router,
+    artifacts.router,
+    workspace_changes.router,
 )
 """All routes below /api, in the order in which their paths are looked up."""
 

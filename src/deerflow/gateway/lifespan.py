@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from deerflow.gateway.config import GatewayConfig
 from deerflow.gateway.deps import Gateway
+from deerflow.gateway.documents.conversions import converting
 from deerflow.gateway.ending import wind_down
 from deerflow.gateway.problems import not_ready
 
@@ -75,8 +76,9 @@ class Opening:
             async with self._opener() as runtime:
                 self.gateway = Gateway(self._config, runtime, self.stopping)
                 app.state.gateway = self.gateway
-                self.settled.set()
-                await self.stopping.wait()
+                async with converting(self.gateway):
+                    self.settled.set()
+                    await self.stopping.wait()
                 await wind_down(runtime)
                 await self._released.wait()
         finally:

@@ -24,6 +24,7 @@ from deerflow.errors import DeerFlowError, LeaseLostError, StorageError
 from deerflow.events import RunStatus
 from deerflow.guardrails.approvals import decided_meanwhile, supersede
 from deerflow.middlewares.token_usage import recount
+from deerflow.runtime import changes
 from deerflow.runtime.intake import copy_uploads
 from deerflow.runtime.outcome import (
     answer_of,
@@ -67,7 +68,12 @@ class Driver:
             await _unbroken(self._parts.provider.release(context.thread_key))
 
     async def _end(self, job: Job) -> End:
+        context = job.context
         try:
+            if job.shared:
+                job.beginning = await changes.begun(
+                    context.folders, context.run_id, resumed=context.resumed
+                )
             return await self._drive(job)
         except asyncio.CancelledError:
             if job.left:
@@ -80,7 +86,7 @@ class Driver:
                 raise
             return End("error", error=error)
         except Exception:
-            logger.exception("run %s failed", job.context.run_id)
+            logger.exception("run %s failed", context.run_id)
             return End("error", error=DeerFlowError("The run failed by an internal error."))
 
     async def _drive(self, job: Job) -> End:
@@ -192,6 +198,7 @@ class Driver:
             "artifacts": [a.path for a in artifacts],
             "at": time.time(),
         }
+        await self._tell_changes(job, end)
         if artifacts:
             context.emit("artifacts", {"artifacts": [a.path for a in artifacts]})
         await self._parts.storage.threads.end_run(
@@ -214,6 +221,15 @@ class Driver:
             messages=end.messages,
             goal=end.goal,
         )
+
+    @staticmethod
+    async def _tell_changes(job: Job, end: End) -> None:
+        context = job.context
+        if job.beginning is not None:
+            over = end.status != "interrupted"
+            changed = await changes.ended(context.folders, context.run_id, job.beginning, over=over)
+            if changed is not None:
+                context.emit("workspace_changes", changed)
 
 
 @dataclass(frozen=True, slots=True)

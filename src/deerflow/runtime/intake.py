@@ -6,6 +6,7 @@ import contextlib
 import errno
 import filecmp
 import os
+import re
 import shutil
 import stat
 import tempfile
@@ -17,6 +18,8 @@ from deerflow.config.schema import UploadsConfig
 from deerflow.errors import StorageError, UsageError
 
 _MIB = 1024 * 1024
+_DEVICES = re.compile(r"(?:CON|PRN|AUX|NUL|COM[1-9]|LPT[1-9])(?:\.|$)", re.IGNORECASE)
+"""Names that are devices on Windows, with any suffix."""
 
 
 def check_uploads(paths: Sequence[Path], limits: UploadsConfig) -> None:
@@ -100,7 +103,10 @@ def _what_else(path: Path) -> str:
 
 
 def safe_name(name: str) -> str:
-    """A name without separators, control characters and leading dots; all scripts stay."""
+    """A name without separators, control characters and leading dots; all scripts stay.
+
+    What is a device's name on some system gets an underscore in front.
+    """
     clean = "".join(
         "_" if unicodedata.category(c) in ("Cc", "Cf", "Cs", "Zl", "Zp") or c in '/\\:*?"<>|' else c
         for c in unicodedata.normalize("NFC", name)
@@ -108,7 +114,7 @@ def safe_name(name: str) -> str:
     while len(clean.encode()) > 200:
         stem, dot, suffix = clean.rpartition(".")
         clean = f"{stem[:-1]}{dot}{suffix}" if stem else clean[:-1]
-    return clean or "file"
+    return f"_{clean}" if _DEVICES.match(clean) else clean or "file"
 
 
 def _free_name(folder: Path, name: str, source: Path) -> str:

@@ -13,6 +13,7 @@ from langgraph.runtime import RunControl
 from deerflow.agent.context import RunContext
 from deerflow.config.schema import AppConfig
 from deerflow.models.protocol import Catalog
+from deerflow.runtime.changes import Beginning
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.storage.protocol import Storage, ThreadRow
 
@@ -84,6 +85,7 @@ class Job:
         control: asks the graph to stop at a step border.
         shared: whether another worker can go on with it: a failing database does not end it.
         left: whether this process gives it up; the row is then not its own to close.
+        beginning: files when it began, to tell afterwards what it changed; of shared jobs alone.
     """
 
     thread: ThreadRow
@@ -98,3 +100,4 @@ class Job:
     control: RunControl | None = None
     shared: bool = False
     left: bool = False
+    beginning: Beginning | None = None

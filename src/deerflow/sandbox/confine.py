@@ -182,14 +182,16 @@ def _drop(owner: tuple[int, int]) -> None:
     os.setresuid(uid, uid, uid)
 
 
-def _limit(pairs: list[tuple[int, int]]) -> None:
+def set_limits(pairs: list[tuple[int, int]]) -> None:
+    """Set rlimits, soft and hard alike; a lower hard one stays."""
     for number, value in pairs:
         _, hard = resource.getrlimit(number)
         ceiling = value if hard == resource.RLIM_INFINITY else min(value, hard)
         resource.setrlimit(number, (ceiling, ceiling))
 
 
-def _apply_filter(code: bytes) -> None:
+def apply_filter(code: bytes) -> None:
+    """Put a seccomp filter on this thread and all that it starts. Raises OSError."""
     libc = _libc()
     buffer = ctypes.create_string_buffer(code, len(code))
     block = _Filter(len(code) // 8, ctypes.cast(buffer, ctypes.c_char_p))
@@ -242,7 +244,7 @@ def enter(plan: Confinement) -> None:
     join(plan.groups)
     if plan.mounts:
         private_mounts(plan.mounts)
-    _limit(plan.rlimits)
+    set_limits(plan.rlimits)
     if plan.owner is not None:
         _drop(plan.owner)
     die_with_parent()
@@ -257,5 +259,5 @@ def enter(plan: Confinement) -> None:
             plan.paths.read, plan.paths.write, plan.paths.pipes, network=plan.paths.network
         )
     if code and not plan.bubblewrap:
-        _apply_filter(code)
+        apply_filter(code)
     os.execve(plan.argv[0], plan.argv, plan.env)  # noqa: S606 - an argument vector, no shell text

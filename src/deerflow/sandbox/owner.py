@@ -77,3 +77,14 @@ def owner_of(root: Path) -> int | None:
         return os.lstat(root / "workspace").st_uid
     except OSError:
         return None
+
+
+def keeper_of(folder: int) -> tuple[int, int] | None:
+    """(uid, gid) that a new file in an open folder of a thread is to have.
+
+    None when it is this process's own: no sandbox has run there yet, or uids cannot be changed.
+    """
+    facts = os.fstat(folder)
+    if os.geteuid() != 0 or facts.st_uid == 0:
+        return None
+    return facts.st_uid, facts.st_gid
