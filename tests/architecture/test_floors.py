@@ -24,18 +24,29 @@ LANGCHAIN = (
     "deerflow.plugins",
     "deerflow.wiring",
     "deerflow.factory",
+    "deerflow.gateway",
     "deerflow.client",
 )
 PLACES = {
     "langchain": LANGCHAIN,
     "langchain_core": LANGCHAIN,
-    "langgraph": LANGCHAIN,
+    "langgraph": (*LANGCHAIN, "deerflow.storage"),  # its checkpoints and its store
     "langchain_openai": (),
     "langchain_anthropic": (),
     "openai": (),
     "anthropic": (),
     "xllamacpp": ("deerflow.models",),
-    "dbos": ("deerflow.runtime.engine",),
+    "dbos": ("deerflow.runtime.ledger", "deerflow.runtime.ledger_database"),
+    "langgraph_sdk": ("deerflow.runtime.standard",),
+    "cronsim": ("deerflow.runtime.occurrences",),
+    "psycopg": ("deerflow.storage.postgres",),
+    "redis": ("deerflow.storage.redis",),
+    "argon2": ("deerflow.gateway.auth",),
+    "authlib": ("deerflow.gateway.auth",),
+    "joserfc": ("deerflow.gateway.auth",),
+    "markitdown": ("deerflow.gateway.documents",),
+    "pypdfium2": ("deerflow.gateway.documents",),
+    "prometheus_client": ("deerflow.telemetry",),
     "fastapi": ("deerflow.gateway",),
     "starlette": ("deerflow.gateway",),
     "sqlalchemy": (
@@ -43,6 +54,7 @@ PLACES = {
         "deerflow.memory.deermem.database",
         "deerflow.memory.deermem.sql",
         "deerflow.memory.deermem.tables",
+        "deerflow.runtime.ledger_database",
     ),
     "alembic": ("deerflow.storage",),
     "docker": ("deerflow.sandbox.docker",),
@@ -84,10 +96,15 @@ def test_libraries_stay_in_their_places() -> None:
 IMPLEMENTATIONS = ("sandbox", "storage", "memory", "guardrails", "skills")
 """Packages whose real parts are named by wiring alone."""
 
-WORDS = {"protocol", "paths", "owner", "approvals"}
+WORDS = {"protocol", "paths", "owner", "approvals", "openat", "files", "harden"}
 """Their modules that anyone above may import: contracts and plain rules."""
 
-MAY_NAME = ("deerflow.wiring", "deerflow.cli.doctor", "deerflow.cli.sandbox")
+MAY_NAME = (
+    "deerflow.wiring",
+    "deerflow.cli.doctor",
+    "deerflow.cli.sandbox",
+    "deerflow.runtime.ledger_database",  # opens DBOS's file with the driver of ours
+)
 
 
 def test_only_wiring_names_implementations() -> None:

@@ -7,8 +7,9 @@ from dataclasses import replace
 
 from deerflow.errors import ConflictError, ThreadGoneError
 from deerflow.storage.encoding import copied
+from deerflow.storage.inmemory_runs import open_runs
 from deerflow.storage.inmemory_tables import Tables
-from deerflow.storage.inmemory_threads import MemoryThreads, open_runs
+from deerflow.storage.inmemory_threads import MemoryThreads
 from deerflow.storage.owner import WORKER
 from deerflow.storage.protocol import Cancel, NewRun, RunRow, Strategy, Submitted, ThreadRow
 from deerflow.storage.states import ABANDONED, ACTIVE, QUEUED, ended_event

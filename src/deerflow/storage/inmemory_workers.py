@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from deerflow.storage.encoding import copied
+from deerflow.storage.inmemory_runs import remove_worker
 from deerflow.storage.inmemory_tables import Sent, Tables
-from deerflow.storage.inmemory_threads import remove_worker
 from deerflow.storage.owner import is_gone
 from deerflow.storage.protocol import Delivery, RunRow, WorkerRow
 
