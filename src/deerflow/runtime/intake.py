@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
-import errno
-import filecmp
-import os
 import re
-import shutil
-import stat
-import tempfile
 import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 
 from deerflow.config.schema import UploadsConfig
-from deerflow.errors import StorageError, UsageError
+from deerflow.errors import UsageError
+from deerflow.runtime.incoming import Incoming, open_folder, stored
 
 _MIB = 1024 * 1024
 _DEVICES = re.compile(r"(?:CON|PRN|AUX|NUL|COM[1-9]|LPT[1-9])(?:\.|$)", re.IGNORECASE)
@@ -67,33 +61,13 @@ def copy_uploads(paths: Sequence[Path], folder: Path) -> list[str]:
         StorageError: the folder cannot be written.
     """
     names: list[str] = []
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        if folder.is_symlink():  # without isolation an agent can put one in the folder's place
-            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR))
+    with stored(), open_folder(folder) as directory:
         for path in paths:
-            name = _free_name(folder, safe_name(path.name), path)
-            _place(path, folder, name)
-            names.append(name)
-    except OSError as error:
-        raise StorageError(
-            f"An upload could not be stored ({error.strerror}).",
-            cure="Free space or choose another DEER_FLOW_HOME.",
-        ) from error
+            with Incoming(folder.parent) as file, path.open("rb") as source:
+                while chunk := source.read(_MIB):
+                    file.write(chunk)
+                names.append(file.place(directory, safe_name(path.name)))
     return names
-
-
-def _place(path: Path, folder: Path, name: str) -> None:
-    """Copy by way of a new file: the agent writes this folder too, and may have left a link."""
-    handle, part = tempfile.mkstemp(prefix=".upload-", dir=folder)
-    try:
-        with open(handle, "wb") as target, path.open("rb") as source:
-            shutil.copyfileobj(source, target)
-        os.chmod(part, 0o644)
-        os.replace(part, folder / name)
-    finally:
-        with contextlib.suppress(FileNotFoundError):
-            os.unlink(part)
 
 
 def _what_else(path: Path) -> str:
@@ -115,22 +89,3 @@ def safe_name(name: str) -> str:
         stem, dot, suffix = clean.rpartition(".")
         clean = f"{stem[:-1]}{dot}{suffix}" if stem else clean[:-1]
     return f"_{clean}" if _DEVICES.match(clean) else clean or "file"
-
-
-def _free_name(folder: Path, name: str, source: Path) -> str:
-    stem, dot, suffix = name.rpartition(".")
-    if not stem:
-        stem, dot, suffix = name, "", ""
-    candidate, number = name, 1
-    while os.path.lexists(folder / candidate) and not _same(folder / candidate, source):
-        number += 1
-        candidate = f"{stem}-{number}{dot}{suffix}"
-    return candidate
-
-
-def _same(placed: Path, source: Path) -> bool:
-    """Whether a file in the folder holds the bytes of the source; links and pipes never do."""
-    facts = placed.lstat()
-    if not stat.S_ISREG(facts.st_mode) or facts.st_size != source.stat().st_size:
-        return False
-    return filecmp.cmp(placed, source, shallow=False)
