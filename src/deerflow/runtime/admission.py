@@ -30,7 +30,7 @@ from deerflow.runtime.parts import Job, RunParts
 from deerflow.runtime.recovery import DIED, note_logged
 from deerflow.runtime.request import RunRequest
 from deerflow.storage.owner import is_alive
-from deerflow.storage.protocol import NewRun, RunRow, ThreadRow
+from deerflow.storage.protocol import NewRun, RunRow, Storage, ThreadRow
 
 MAX_MET = 10_000
 """Threads that are remembered to exist."""
@@ -91,7 +91,7 @@ class Admission:
         bare = thread.last_seq == 0  # a thread without a run has nothing to look at
         outputs = context.folders.outputs
         before = {} if bare else await asyncio.to_thread(scan_outputs, outputs)
-        buried = False if bare else await self._bury(thread)
+        buried = False if bare else await _bury(self._parts.storage, thread)
         given: dict[str, Any] = {"input": {"task": ready.task}, "config": ready.config}
         event, threads = ("run_started", _started(ready.task, ready.config)), parts.storage.threads
         if not ready.new:
@@ -201,26 +201,6 @@ class Admission:
                 return found, False
         return ThreadRow.new(request.user_id, request.thread_id or uuid.uuid4().hex), True
 
-    async def _bury(self, thread: ThreadRow) -> bool:
-        """Close a run that a dead process left open; whether there was one."""
-        storage = self._parts.storage
-        left = await storage.threads.active_run(thread.thread_key)
-        if left is None or is_alive(left.owner):
-            return False
-        ended: dict[str, Any] = {
-            "status": "error",
-            "outcome": None,
-            "usage": {},
-            "error": DIED,
-            "artifacts": [],
-            "at": time.time(),
-        }
-        event = ("run_ended", ended)
-        await storage.threads.end_run(
-            left.run_id, status="error", outcome=None, error=DIED, event=event
-        )
-        return True
-
     async def resume(self, request: RunRequest) -> Job:
         """The last run of a thread, taken over where it stopped.
 
@@ -326,6 +306,26 @@ def has_begun(row: RunRow) -> bool:
     What a terminal starts never was pending, and its row holds no whole request.
     """
     return row.attempt > 1 or "user_id" not in row.input
+
+
+async def _bury(storage: Storage, thread: ThreadRow) -> bool:
+    """Close a run that a dead process left open; whether there was one."""
+    left = await storage.threads.active_run(thread.thread_key)
+    if left is None or is_alive(left.owner):
+        return False
+    ended: dict[str, Any] = {
+        "status": "error",
+        "outcome": None,
+        "usage": {},
+        "error": DIED,
+        "artifacts": [],
+        "at": time.time(),
+    }
+    event = ("run_ended", ended)
+    await storage.threads.end_run(
+        left.run_id, status="error", outcome=None, error=DIED, event=event
+    )
+    return True
 
 
 def _started(task: str, config: dict[str, Any]) -> dict[str, Any]:
