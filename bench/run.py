@@ -1,4 +1,4 @@
-"""`make bench`: our column beside the raw client and plain LangChain, sandbox, storage, batch.
+"""`make bench`: our column beside the raw client and plain LangChain, then our parts one by one.
 
 The peers and the mock model server are read from a folder beside the project (`--peers`); without
 it the first table is left out. Rounds are interleaved and every peer runs in this project's
@@ -93,6 +93,7 @@ PARTS: list[tuple[str, str, list[str]]] = [
     ("storage", "storage_growth.py", ["10 turns of TOOLS 1"]),
     ("batch", "task_batch.py", ["1"]),
     ("memory", "memory.py", ["120"]),
+    ("gateway", "gateway.py", ["--smoke"]),
 ]
 """Name, script, arguments of its short form."""
 
@@ -151,7 +152,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("-n", type=int, default=15, help="runs per measure")
     parser.add_argument("--smoke", action="store_true", help="one short round: does it run")
-    parser.add_argument("--only", choices=["harness", "sandbox", "storage", "batch", "memory"])
+    parser.add_argument("--only", choices=["harness", *(name for name, *_ in PARTS)])
     parser.add_argument("--peers", type=Path, default=HERE.parent.parent / "shared" / "bench")
     options = parser.parse_args()
     rounds, n = (1, 2) if options.smoke else (options.rounds, options.n)
@@ -165,6 +166,8 @@ def main() -> None:
         if options.only in (None, name):
             print(flush=True)
             flags = short if options.smoke else []
+            if name == "gateway":
+                flags = [*flags, "--peers", str(options.peers)]
             subprocess.run([sys.executable, str(HERE / script), *flags], check=True)
     target = HERE / "results"
     target.mkdir(exist_ok=True)
