@@ -16,8 +16,10 @@ from deerflow.gateway.config import GatewayConfig
 PROXIED = GatewayConfig(proxies=("10.0.0.1", "10.0.0.2"))
 
 
-def _call(peer: str = "127.0.0.1", **headers: str) -> HTTPConnection:
-    pairs = [(name.replace("_", "-").encode(), text.encode()) for name, text in headers.items()]
+def _call(peer: str = "127.0.0.1", *lines: tuple[str, str], **headers: str) -> HTTPConnection:
+    headers = {"host": "127.0.0.1:2026", **headers}
+    named = [*lines, *((name.replace("_", "-"), text) for name, text in headers.items())]
+    pairs = [(name.encode(), text.encode()) for name, text in named]
     return HTTPConnection(
         {
             "type": "http",
@@ -46,6 +48,27 @@ def test_the_caller_is_who_trusted_proxies_saw(peer: str, forwarded: str, found:
     assert client_address(_call(peer, x_forwarded_for=forwarded), PROXIED) == found
 
 
+def test_a_line_that_a_proxy_adds_counts_more_than_the_caller_s_own() -> None:
+    lines = [
+        (f"x-forwarded-{name}", text)
+        for name, made_up, seen in (
+            ("for", "198.51.100.1", "203.0.113.9"),
+            ("host", "evil.example.org", "flow.example.org"),
+            ("proto", "https", "http"),
+        )
+        for text in (made_up, seen)
+    ]
+    call = _call("10.0.0.1", *lines)
+    assert client_address(call, PROXIED) == "203.0.113.9"
+    assert own_url(call, PROXIED) == "http://flow.example.org"
+
+
+def test_a_name_of_another_site_that_leads_here_is_not_local() -> None:
+    assert not is_local(_call(host="evil.example.org:2026"))
+    assert not is_local(_call(host=""))
+    assert is_local(_call(host="localhost:2026"))
+
+
 def test_only_a_direct_call_of_this_machine_is_local() -> None:
     assert is_local(_call())
     assert is_local(_call("::1"))
@@ -65,6 +88,7 @@ def test_only_a_direct_call_of_this_machine_is_local() -> None:
         ("http://deer.example.org.evil.org", False),
         ("null", False),
         ("", False),
+        ("http://[", False),
         ("https://ui.example.org", True),
     ],
 )

@@ -68,6 +68,15 @@ async def test_a_proxy_on_this_machine_does_not_count_as_this_machine(
         assert not await Access.of(served.gateway).accounts.has_admin()
 
 
+async def test_a_page_whose_name_leads_here_makes_no_account(tmp_path: Path) -> None:
+    rebound = {"Host": "evil.example.org", "Origin": "http://evil.example.org"}
+    async with gateway(tmp_path, auth=True) as served:
+        for path in ("initialize", "register"):
+            answer = await served.client.post(f"{AUTH}/{path}", json=ADMIN, headers=rebound)
+            assert answer.status_code == 403
+        assert await Access.of(served.gateway).accounts.users() == []
+
+
 async def test_from_elsewhere_the_setup_token_works_once(tmp_path: Path) -> None:
     async with gateway(tmp_path, auth=True) as served:
         token = await setup_token(Access.of(served.gateway).accounts)
@@ -167,6 +176,24 @@ async def test_failed_logins_at_once_do_not_pass_together(tmp_path: Path) -> Non
     assert set(codes) == {401, 429}
 
 
+async def test_guesses_for_many_accounts_at_once_do_not_pass_together(tmp_path: Path) -> None:
+    async with gateway(tmp_path, auth=True) as served:
+        answers = await asyncio.gather(
+            *(
+                served.client.post(
+                    f"{AUTH}/login/local", data={"username": f"{i}@example.org", "password": "x"}
+                )
+                for i in range(limits.PER_ADDRESS + 20)
+            )
+        )
+        later = await served.anonymous(address=FAR)
+        other = {"username": "anna@example.org", "password": "x"}
+        assert (await later.post(f"{AUTH}/login/local", data=other)).status_code == 401
+    codes = [answer.status_code for answer in answers]
+    assert codes.count(401) == limits.PER_ADDRESS
+    assert set(codes) == {401, 429}
+
+
 async def test_failed_logins_are_limited_per_address(tmp_path: Path) -> None:
     async with gateway(tmp_path, auth=True) as served:
         anna = await served.user("anna@example.org")
@@ -190,12 +217,12 @@ async def test_a_page_of_another_site_cannot_sign_anybody_in(tmp_path: Path) -> 
                     f"{AUTH}/login/local", data=right, headers={"Origin": origin}
                 )
             ).status_code
-            for origin in ("https://evil.example.org", "null", "http://127.0.0.1:2026")
+            for origin in ("https://evil.example.org", "null", "http://[", "http://127.0.0.1:2026")
         ]
         other = await served.client.post(
             f"{AUTH}/initialize", json=ADMIN, headers={"Origin": "https://evil.example.org"}
         )
-    assert codes == [403, 403, 200]
+    assert codes == [403, 403, 403, 200]
     assert other.status_code == 403
 
 

@@ -223,6 +223,35 @@ async def test_a_squatter_of_an_address_loses_the_account_when_its_owner_comes(
     assert login.status_code == 401
 
 
+async def test_who_took_an_address_later_does_not_share_the_account_of_its_owner(
+    tmp_path: Path,
+) -> None:
+    async with _served(tmp_path, admin_emails=["anna@example.org"]) as (served, fake):
+        squatter = await served.user("ben@example.org")
+        change = {"current_password": PASSWORD, "new_password": PASSWORD}
+        body = {**change, "new_email": "anna@example.org"}
+        assert (await squatter.post(f"{AUTH}/change-password", json=body)).status_code == 200
+        owner, _ = await _sign_in(served, fake)
+        form = {"username": "anna@example.org", "password": PASSWORD}
+        login = await served.client.post(f"{AUTH}/login/local", data=form)
+        assert (await owner.get(f"{AUTH}/me")).json()["system_role"] == "admin"
+        assert (await squatter.get(f"{AUTH}/me")).status_code == 401
+    assert login.status_code == 401
+
+
+async def test_an_account_that_signs_in_elsewhere_too_keeps_its_address(tmp_path: Path) -> None:
+    async with _served(tmp_path) as (served, fake):
+        anna = await served.user("anna@example.org")
+        await _sign_in(served, fake)
+        change = {"current_password": PASSWORD, "new_password": PASSWORD}
+        kept = await anna.post(f"{AUTH}/change-password", json=change)
+        body = {**change, "new_email": "root@example.org"}
+        other = await anna.post(f"{AUTH}/change-password", json=body)
+        again, _ = await _sign_in(served, fake)
+        assert (await again.get(f"{AUTH}/me")).json()["email"] == "anna@example.org"
+    assert (kept.status_code, other.status_code) == (200, 422)
+
+
 async def test_providers_are_listed_when_oidc_is_on(tmp_path: Path) -> None:
     async with _served(tmp_path) as (served, _):
         shown = (await served.client.get(f"{AUTH}/providers")).json()
@@ -235,7 +264,16 @@ async def test_providers_are_listed_when_oidc_is_on(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["https://evil.example.org", "//evil.example.org", "/\\evil", "\\\\evil", "evil", "/a\nb", ""],
+    [
+        "https://evil.example.org",
+        "//evil.example.org",
+        "/\\evil",
+        "\\\\evil",
+        "evil",
+        "/a\nb",
+        "",
+        "//[",
+    ],
 )
 def test_a_login_leads_to_a_page_of_our_own(text: str) -> None:
     assert local_path(text) == "/"

@@ -17,35 +17,37 @@ def client_address(connection: HTTPConnection, config: GatewayConfig) -> str:
     peer = connection.client.host if connection.client else ""
     if peer not in config.proxies:
         return peer
-    hops = [hop.strip() for hop in connection.headers.get("x-forwarded-for", "").split(",")]
-    for hop in reversed([hop for hop in hops if hop]):
+    for hop in reversed(_listed(connection, "x-forwarded-for")):
         if hop not in config.proxies:
             return hop
     return peer
 
 
 def is_local(connection: HTTPConnection) -> bool:
-    """Whether the call comes from this machine and through no proxy."""
+    """Whether the call comes from this machine, through no proxy, and calls it by its own name.
+
+    A page of another site whose name was made to lead here comes from this machine's browser, but
+    under that site's name.
+    """
     peer = connection.client.host if connection.client else ""
-    return is_loopback(peer) and not any(name in connection.headers for name in FORWARDING)
+    direct = is_loopback(peer) and not any(name in connection.headers for name in FORWARDING)
+    return direct and names_this_machine(connection)
 
 
 def is_https(connection: HTTPConnection, config: GatewayConfig) -> bool:
     """Whether the browser speaks HTTPS."""
     if config.cookies_secure or connection.url.scheme in ("https", "wss"):
         return True
-    return (
-        _by_proxy(connection, config)
-        and connection.headers.get("x-forwarded-proto", "").lower() == "https"
-    )
+    seen = _listed(connection, "x-forwarded-proto")
+    return _by_proxy(connection, config) and seen[-1:] == ["https"]
 
 
 def own_host(connection: HTTPConnection, config: GatewayConfig) -> str:
     """The host (with port) under which the browser reached us."""
     if _by_proxy(connection, config):
-        forwarded = connection.headers.get("x-forwarded-host", "")
+        forwarded = _listed(connection, "x-forwarded-host")
         if forwarded:
-            return forwarded.split(",")[-1].strip().lower()
+            return forwarded[-1]
     return connection.headers.get("host", "").lower()
 
 
@@ -64,7 +66,10 @@ def same_site(connection: HTTPConnection, config: GatewayConfig) -> bool:
         return True
     if origin in config.origins:
         return True
-    host = urlsplit(origin).netloc.lower()
+    try:
+        host = urlsplit(origin).netloc.lower()
+    except ValueError:  # no address at all
+        return False
     if not host:  # "null": a page without an origin of its own
         return False
     public = urlsplit(config.public_url).netloc.lower()
@@ -80,3 +85,13 @@ def names_this_machine(connection: HTTPConnection) -> bool:
 
 def _by_proxy(connection: HTTPConnection, config: GatewayConfig) -> bool:
     return connection.client is not None and connection.client.host in config.proxies
+
+
+def _listed(connection: HTTPConnection, name: str) -> list[str]:
+    """Values of a header that each proxy adds to, in lower case, the nearest proxy's last.
+
+    Some proxies append to the line that they got, others add a line of their own.
+    """
+    lines = connection.headers.getlist(name)
+    values = [value.strip().lower() for line in lines for value in line.split(",")]
+    return [value for value in values if value]

@@ -43,8 +43,8 @@ async def account_of(
     """The account of somebody who signed in at a provider.
 
     An account that exists is linked when the provider says that the address is verified. One that
-    somebody registered here by themselves loses its password and sessions then, for nobody has
-    proved that the address was theirs.
+    somebody registered here by themselves, or gave this address later, loses its password and
+    sessions then, for nobody has proved that the address was theirs.
 
     Args:
         access: sign-in of the process.
@@ -74,6 +74,9 @@ async def account_of(
         row = replace(row, password=None, data={**data, "oauth_provider": name})
         await access.accounts.change_user(row)
         await access.sessions.end_all(row.user_id, kind=None)
+    else:  # it keeps its password, and its address from now on
+        row = replace(row, data={**row.data, "linked": True})
+        await access.accounts.change_user(row)
     await access.accounts.link(who.issuer, who.subject, row.user_id)
     return await _promoted(access, config, who, row)
 

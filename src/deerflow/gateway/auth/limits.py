@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections import Counter
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
 
 from deerflow.errors import LimitError
 from deerflow.storage.protocol import Accounts
@@ -18,15 +20,18 @@ class LoginLimits:
     """Counts failures.
 
     A failure of an account is entered before the password is looked at and forgiven after a
-    success, so that attempts at the same time cannot pass together.
+    success, so that attempts at the same time cannot pass together. Of an address those that are
+    being looked at in this process count as failures until they are known to be none.
     """
 
     def __init__(self, accounts: Accounts, *, clock: Callable[[], float] = time.time) -> None:
         self._accounts = accounts
         self._clock = clock
+        self._looking: Counter[str] = Counter()
 
-    async def begin(self, account: str, address: str) -> None:
-        """Before a password is looked at.
+    @asynccontextmanager
+    async def attempt(self, account: str, address: str) -> AsyncGenerator[None]:
+        """Around the look at a password.
 
         Args:
             account: e-mail address as entered.
@@ -37,14 +42,22 @@ class LoginLimits:
         """
         now = self._clock()
         since = now - WINDOW_SECONDS
-        for subject, limit in ((_address(address), PER_ADDRESS), (_account(account), PER_ACCOUNT)):
-            used = await self._accounts.attempts(subject, since=since)
+        for subject, limit in ((_account(account), PER_ACCOUNT), (_address(address), PER_ADDRESS)):
+            used = await self._accounts.attempts(subject, since=since) + self._looking[subject]
             if used >= limit:  # not entered: who keeps trying cannot lock the owner out for ever
                 raise _too_many(used, limit)
-        await self._accounts.note_attempt(_account(account), now)
-        used = await self._accounts.attempts(_account(account), since=since)
-        if used > PER_ACCOUNT:
-            raise _too_many(used, PER_ACCOUNT)
+        subject = _address(address)
+        self._looking[subject] += 1  # nothing is awaited since it was looked at
+        try:
+            await self._accounts.note_attempt(_account(account), now)
+            used = await self._accounts.attempts(_account(account), since=since)
+            if used > PER_ACCOUNT:
+                raise _too_many(used, PER_ACCOUNT)
+            yield
+        finally:
+            self._looking[subject] -= 1
+            if not self._looking[subject]:
+                del self._looking[subject]
 
     async def failed(self, address: str) -> None:
         """The password was wrong."""

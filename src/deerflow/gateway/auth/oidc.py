@@ -180,7 +180,10 @@ async def _json(method: str, url: str, **more: Any) -> dict[str, Any]:
 
 def _endpoint(metadata: dict[str, Any], name: str) -> str:
     url = metadata.get(name)
-    parts = urlsplit(url if isinstance(url, str) else "")
+    try:
+        parts = urlsplit(url if isinstance(url, str) else "")
+    except ValueError as error:
+        raise _failed(f"its {name} is no address") from error
     if parts.scheme == "https" or (parts.scheme == "http" and is_loopback(parts.hostname or "")):
         return str(url)
     raise _failed(f"it names no {name} with https")

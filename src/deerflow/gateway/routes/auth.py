@@ -122,9 +122,10 @@ async def register(request: Request, access: AccessOf, body: Credentials) -> Res
     """Make an account of role user; only while registration is open."""
     if not await registration_open(access, request):
         raise _refused("registration_disabled", "Accounts are made by an admin here.")
-    await access.limits.begin(f"register {access.address(request)}", access.address(request))
-    email = email_of(body.email)
-    row = new_person(email, await access.passwords.hash(body.password), "user", registered=True)
+    email, address = email_of(body.email), access.address(request)
+    async with access.limits.attempt(f"REGISTER {address}", address):  # no account has capitals
+        hash = await access.passwords.hash(body.password)
+    row = new_person(email, hash, "user", registered=True)
     try:
         await access.accounts.add_user(row)
     except ConflictError as error:
@@ -157,14 +158,21 @@ async def initialize(request: Request, access: AccessOf, body: FirstAccount) -> 
 async def change_password(
     request: Request, access: AccessOf, who: Who, body: PasswordChange
 ) -> Response:
-    """Set a new password; every session of the account ends, this browser gets a new one."""
+    """Set a new password; every session of the account ends, this browser gets a new one.
+
+    Nobody has proved a new address, as with people who registered (see `identity.account_of`).
+    """
     row = await _own_row(access, who)
     if row.password is None:
         raise UsageError("This account signs in elsewhere and has no password here.")
     await _checked(request, access, row.email, body.current_password)
     data = {key: value for key, value in row.data.items() if key != "needs_setup"}
-    hash = await access.passwords.hash(body.new_password)
     email = email_of(body.new_email) if body.new_email else row.email
+    if email != row.email:
+        if data.get("linked"):
+            raise UsageError("This account's address is that of its sign-in elsewhere.")
+        data["registered"] = True
+    hash = await access.passwords.hash(body.new_password)
     row = replace(row, password=hash, email=email, data=data)
     try:
         await access.accounts.change_user(row)
@@ -195,13 +203,13 @@ async def _checked(request: Request, access: Access, email: str, password: str) 
         LimitError: too many attempts.
     """
     email, address = email.strip().lower(), access.address(request)
-    await access.limits.begin(email, address)
-    row = await access.accounts.by_email(email)
-    right = await access.passwords.verify(row.password if row else None, password)
-    if row is None or not right or not row.active:
-        await access.limits.failed(address)
-        await access.note("login_failed", row.user_id if row else "", request, target=email)
-        raise AuthError("E-mail address or password is wrong.", reason="invalid_credentials")
+    async with access.limits.attempt(email, address):
+        row = await access.accounts.by_email(email)
+        right = await access.passwords.verify(row.password if row else None, password)
+        if row is None or not right or not row.active:
+            await access.limits.failed(address)
+            await access.note("login_failed", row.user_id if row else "", request, target=email)
+            raise AuthError("E-mail address or password is wrong.", reason="invalid_credentials")
     await access.limits.succeeded(email)
     return row
 

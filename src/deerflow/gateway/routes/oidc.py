@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 import uuid
 from typing import Annotated, Any, Protocol
-from urllib.parse import quote, urlsplit
+from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path, Query
 from pydantic import BaseModel, Field
@@ -173,9 +173,8 @@ async def back(
 
 def local_path(text: str) -> str:
     """A path of our own, or "/": an address of another site must not be where a login leads."""
-    parts = urlsplit(text)
-    ours = text.startswith("/") and not text.startswith(("//", "/\\"))
-    return text if ours and not parts.netloc and text.isprintable() and "\\" not in text else "/"
+    ours = text.startswith("/") and not text.startswith("//")
+    return text if ours and text.isprintable() and "\\" not in text else "/"
 
 
 def _party(config: OidcProviderConfig) -> Party:
