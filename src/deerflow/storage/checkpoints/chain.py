@@ -83,7 +83,7 @@ def _overwrites(value: Any) -> bool:
     )
 
 
-@dataclass(slots=True)
+@dataclass(slots=True, eq=False)
 class Chain:
     """The newest checkpoint of one thread and namespace.
 
@@ -94,6 +94,7 @@ class Chain:
         pending: writes stored on head, by (task, index).
         resumed: head had pending writes when it was loaded.
         holders: channel → id of the checkpoint that holds head's (large) value.
+        changes: how often this process has written to it: what was read meanwhile is older.
     """
 
     head: str = ""
@@ -104,10 +105,12 @@ class Chain:
     pending: dict[tuple[str, int], Write] = field(default_factory=dict[tuple[str, int], Write])
     resumed: bool = False
     holders: dict[str, str] = field(default_factory=dict[str, str])
+    changes: int = 0
 
     def record(self, writes: Iterable[Write]) -> None:
         """Writes were put on head."""
         self.pending = merged(self.pending.values(), writes)
+        self.changes += 1
 
     def load(self, writes: Iterable[Write], holders: dict[str, str]) -> None:
         """Head was read from the database."""
@@ -159,6 +162,7 @@ class Chain:
                 history = self.histories.setdefault(channel, {"writes": []})
                 history["writes"].extend(w.pending for w in writes if w.channel == channel)
         self.head, self.pending, self.resumed, self.holders = head, {}, False, holders
+        self.changes += 1
 
     def history(self, channels: Sequence[str]) -> dict[str, DeltaChannelHistory] | None:
         """What leads to head's value of the channels, None when one is unknown."""
@@ -197,14 +201,19 @@ class Chains:
         self._chains.move_to_end((thread_key, ns))
         return chain
 
-    def newest(self, thread_key: str, ns: str) -> Chain | None:
-        """The chain, wherever it stands."""
-        return self._chains.get((thread_key, ns))
-
     def peek(self, thread_key: str, ns: str, head: str) -> Chain | None:
         """The chain when it stands at head."""
         chain = self._chains.get((thread_key, ns))
         return chain if chain is not None and chain.head == head else None
+
+    def seen(self, thread_key: str, ns: str) -> tuple[Chain | None, int]:
+        """The chain and its changes, for `unchanged` after a read of the database."""
+        chain = self._chains.get((thread_key, ns))
+        return chain, chain.changes if chain is not None else 0
+
+    def unchanged(self, thread_key: str, ns: str, seen: tuple[Chain | None, int]) -> bool:
+        """Whether nobody wrote to the chain, or put another one, since `seen`."""
+        return self.seen(thread_key, ns) == seen
 
     def put(self, thread_key: str, ns: str, chain: Chain) -> None:
         """Keep a chain."""

@@ -143,7 +143,8 @@ class DeltaSaver(AsyncOnlySaver):
         at = Address.of(config)
         if at.thread_key in self._untouched:
             return None
-        newest = self._chains.newest(at.thread_key, at.ns)
+        seen = self._chains.seen(at.thread_key, at.ns)
+        newest = seen[0]
         head, known = (newest.head, newest.snapshots()) if newest else ("", {})
 
         def query(connection: Connection) -> tuple[CheckpointTuple, Row, list[Write]] | None:
@@ -159,7 +160,7 @@ class DeltaSaver(AsyncOnlySaver):
             return None
         result, row, writes = found
         chain = self._chains.peek(at.thread_key, at.ns, row.checkpoint_id)
-        if chain is not None:
+        if chain is not None and self._chains.unchanged(at.thread_key, at.ns, seen):
             chain.load(writes, row.holders)
         return result
 
@@ -174,6 +175,8 @@ class DeltaSaver(AsyncOnlySaver):
             if found is not None:
                 return found
 
+        seen = self._chains.seen(at.thread_key, at.ns)
+
         def query(connection: Connection) -> tuple[Row, list[Write], Chain] | None:
             row = self._rows.find(connection, at)
             if row is None:
@@ -187,7 +190,8 @@ class DeltaSaver(AsyncOnlySaver):
             return {channel: {"writes": []} for channel in channels}
         row, writes, chain = loaded
         chain.load(writes, row.holders)
-        self._chains.put(at.thread_key, at.ns, chain)
+        if self._chains.unchanged(at.thread_key, at.ns, seen):
+            self._chains.put(at.thread_key, at.ns, chain)
         return chain.history(channels) or {}
 
     async def alist(
