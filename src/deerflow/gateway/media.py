@@ -12,6 +12,11 @@ _TEXT = "text/plain; charset=utf-8"
 _MORE = {
     ".md": "text/markdown",
     ".markdown": "text/markdown",
+    ".xhtml": "application/xhtml+xml",
+    ".xht": "application/xhtml+xml",
+    ".xslt": "application/xml",
+    ".mht": "message/rfc822",
+    ".mhtml": "message/rfc822",
     ".webp": "image/webp",
     ".avif": "image/avif",
     ".skill": "application/zip",
@@ -22,7 +27,7 @@ _MORE = {
     ".tsx": "text/plain",
     ".woff2": "font/woff2",
 }
-_ACTIVE = ("html", "xml", "svg", "mhtml", "x-shockwave-flash", "xslt")
+_ACTIVE = ("html", "xml", "svg", "rfc822", "x-shockwave-flash", "xslt")
 """Parts of types in which scripts run when a browser opens them."""
 _CODE = ("javascript", "ecmascript", "css", "wasm", "vbscript")
 """Parts of types that another page could take in as its own code."""

@@ -6,7 +6,7 @@ import re
 
 from fastapi import HTTPException
 
-_ONE = re.compile(r"bytes=\s*(\d{0,19})\s*-\s*(\d{0,19})\s*", re.IGNORECASE)
+_ONE = re.compile(r"bytes=\s*([0-9]{0,19})\s*-\s*([0-9]{0,19})\s*", re.IGNORECASE)
 
 
 def asked_range(header: str | None, size: int) -> range | None:
