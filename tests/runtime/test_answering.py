@@ -14,7 +14,7 @@ from deerflow.runtime.answering import decision_of, words_of
 from deerflow.runtime.request import RunRequest
 from deerflow.storage.protocol import ApprovalRow, Decision, RunRow
 from fakes.approving import ASK, Desk, call, guarded
-from fakes.service import USER, Service, service
+from fakes.opened import USER, Service, opened_runtime
 
 STORES: list[dict[str, Any]] = [{"backend": "memory"}, {"backend": "sqlite"}]
 TWO = [
@@ -45,7 +45,7 @@ async def test_the_last_decision_lets_the_run_go_on(
 ) -> None:
     desk = Desk()
     rules = guarded(ASK)
-    async with service(
+    async with opened_runtime(
         TWO, tmp_path, tools=desk.tools(), guardrails=rules, database=database
     ) as here:
         subs = here.runtime.submissions
@@ -87,7 +87,7 @@ async def test_an_answer_decides_over_all_that_waits(
     tmp_path: Path, answer: Any, done: list[str]
 ) -> None:
     desk = Desk()
-    async with service(TWO, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
+    async with opened_runtime(TWO, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
         await here.finish("1")
         assert (await resume(here, answer)).status == "success"
         assert sorted(what for what in desk.done if what != "look z") == done
@@ -96,7 +96,7 @@ async def test_an_answer_decides_over_all_that_waits(
 
 async def test_answers_come_by_the_ids_of_what_waits(tmp_path: Path) -> None:
     desk = Desk()
-    async with service(TWO, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
+    async with opened_runtime(TWO, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
         await here.finish("1")
         state = await here.runtime.histories.state(await here.thread())
         assert state is not None
@@ -111,7 +111,7 @@ async def test_answers_come_by_the_ids_of_what_waits(tmp_path: Path) -> None:
 
 async def test_answers_of_another_number_are_refused(tmp_path: Path) -> None:
     desk = Desk()
-    async with service(TWO, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
+    async with opened_runtime(TWO, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
         await here.finish("1")
         with pytest.raises(UsageError):
             await resume(here, [True])
@@ -121,7 +121,7 @@ async def test_answers_of_another_number_are_refused(tmp_path: Path) -> None:
 async def test_a_message_supersedes_what_waits(tmp_path: Path, database: dict[str, Any]) -> None:
     desk = Desk()
     script = [TWO[0], {"text": "after"}]
-    async with service(
+    async with opened_runtime(
         script, tmp_path, tools=desk.tools(), guardrails=guarded(ASK), database=database
     ) as here:
         await here.finish("1")
@@ -137,7 +137,9 @@ async def test_an_expired_call_lets_the_run_go_on(tmp_path: Path) -> None:
     desk = Desk()
     rule = {**ASK, "expires_seconds": 0.05}
     script = [{"calls": [call("delete", what="x")]}, {"text": "done"}]
-    async with service(script, tmp_path, tools=desk.tools(), guardrails=guarded(rule)) as here:
+    async with opened_runtime(
+        script, tmp_path, tools=desk.tools(), guardrails=guarded(rule)
+    ) as here:
         run = await here.finish("1")
         async with asyncio.timeout(10):
             while run.status != "success":
@@ -155,7 +157,7 @@ ASKED = {"name": "ask_clarification", "args": {"question": "Which one?", "option
 
 @pytest.mark.parametrize("answer", ["b", {"answer": "b"}, {"value": "b"}])
 async def test_a_question_is_answered(tmp_path: Path, answer: Any) -> None:
-    async with service([{"calls": [ASKED]}, {"text": "Took b."}], tmp_path) as here:
+    async with opened_runtime([{"calls": [ASKED]}, {"text": "Took b."}], tmp_path) as here:
         first = await here.finish("Choose")
         with pytest.raises(UsageError):
             await resume(here, " ")
@@ -165,7 +167,7 @@ async def test_a_question_is_answered(tmp_path: Path, answer: Any) -> None:
 
 
 async def test_where_nothing_waits_there_is_nothing_to_answer(tmp_path: Path) -> None:
-    async with service([{"text": "a"}], tmp_path) as here:
+    async with opened_runtime([{"text": "a"}], tmp_path) as here:
         with pytest.raises(NotFoundError):
             await resume(here, True)
         await here.storage.threads.ensure(USER, "t")

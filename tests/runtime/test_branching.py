@@ -12,7 +12,7 @@ from deerflow.runtime.branching import Rerun
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.wire_runs import ClientRun, request_of
 from fakes.approving import ASK, Desk, call, guarded
-from fakes.service import USER, Service, service
+from fakes.opened import USER, Service, opened_runtime
 
 STORES: list[dict[str, Any]] = [{"backend": "memory"}, {"backend": "sqlite"}]
 
@@ -43,7 +43,7 @@ async def rerun(here: Service, prepared: Rerun, thread_id: str = "t") -> None:
 
 
 async def test_the_latest_turn_is_answered_again(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service(spoken("a", "b", "c", "d"), tmp_path, database=database) as here:
+    async with opened_runtime(spoken("a", "b", "c", "d"), tmp_path, database=database) as here:
         await here.finish("1")
         run = await here.finish("2")
         prepared = await here.branches.regenerate(await here.thread(), (await ids(here))[-1])
@@ -58,7 +58,7 @@ async def test_the_latest_turn_is_answered_again(tmp_path: Path, database: dict[
 
 
 async def test_the_first_turn_is_answered_again(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service(spoken("a", "b", "c"), tmp_path, database=database) as here:
+    async with opened_runtime(spoken("a", "b", "c"), tmp_path, database=database) as here:
         await here.finish("1")
         for answer in ("b", "c"):
             prepared = await here.branches.regenerate(await here.thread(), (await ids(here))[-1])
@@ -67,7 +67,7 @@ async def test_the_first_turn_is_answered_again(tmp_path: Path, database: dict[s
 
 
 async def test_the_users_words_are_edited(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service(spoken("a", "b", "c"), tmp_path, database=database) as here:
+    async with opened_runtime(spoken("a", "b", "c"), tmp_path, database=database) as here:
         await here.finish("1")
         parts = [
             {"type": "text", "text": "2"},
@@ -90,7 +90,7 @@ async def test_the_users_words_are_edited(tmp_path: Path, database: dict[str, An
 async def test_what_cannot_be_run_again_is_refused(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
-    async with service(spoken("a", "b"), tmp_path, database=database) as here:
+    async with opened_runtime(spoken("a", "b"), tmp_path, database=database) as here:
         await here.finish("1")
         await here.finish("2")
         thread, names = await here.thread(), await ids(here)
@@ -110,7 +110,7 @@ async def test_what_cannot_be_run_again_is_refused(
 async def test_a_branch_goes_on_from_an_earlier_turn(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
-    async with service(spoken("a", "b", "c", "d", "e"), tmp_path, database=database) as here:
+    async with opened_runtime(spoken("a", "b", "c", "d", "e"), tmp_path, database=database) as here:
         await here.finish("1")
         await here.finish("2")
         await here.finish("3")
@@ -151,7 +151,7 @@ async def test_a_branch_goes_on_from_an_earlier_turn(
 async def test_a_branch_of_a_branched_turn_keeps_its_way(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
-    async with service(spoken("a", "b", "c", "d"), tmp_path, database=database) as here:
+    async with opened_runtime(spoken("a", "b", "c", "d"), tmp_path, database=database) as here:
         await here.finish("1")
         first = await here.runtime.histories.state(await here.thread())
         assert first is not None
@@ -165,7 +165,7 @@ async def test_a_branch_of_a_branched_turn_keeps_its_way(
 
 
 async def test_a_copy_is_a_thread_of_its_own(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service(spoken("a", "b"), tmp_path, database=database) as here:
+    async with opened_runtime(spoken("a", "b"), tmp_path, database=database) as here:
         await here.finish("1")
         await here.storage.threads.describe((await here.thread()).thread_key, {"k": 1})
         made = await here.branches.copy(await here.thread(), "copy")
@@ -182,7 +182,9 @@ async def test_a_copy_is_a_thread_of_its_own(tmp_path: Path, database: dict[str,
 async def test_a_thread_at_work_is_not_copied(tmp_path: Path) -> None:
     desk = Desk()
     script = [{"calls": [call("delete", what="x")]}]
-    async with service(script, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
+    async with opened_runtime(
+        script, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)
+    ) as here:
         await here.finish("1")
         thread, names = await here.thread(), await ids(here)
         with pytest.raises(ConflictError):
@@ -195,7 +197,7 @@ async def test_a_thread_at_work_is_not_copied(tmp_path: Path) -> None:
 async def test_pruned_threads_keep_their_newest_state(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
-    async with service(spoken("a", "b", "c"), tmp_path, database=database) as here:
+    async with opened_runtime(spoken("a", "b", "c"), tmp_path, database=database) as here:
         await here.finish("1")
         await here.finish("2")
         before = await here.runtime.histories.history(await here.thread(), limit=100)

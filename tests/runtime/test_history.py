@@ -11,7 +11,7 @@ from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.runtime.goals import SessionGoal
 from deerflow.runtime.history import PUBLIC
 from fakes.approving import ASK, Desk, call, guarded
-from fakes.service import Service, service
+from fakes.opened import Service, opened_runtime
 
 STORES: list[dict[str, Any]] = [{"backend": "memory"}, {"backend": "sqlite"}]
 
@@ -26,14 +26,14 @@ def texts(found: Any) -> list[str]:
 
 
 async def test_a_thread_without_a_state_has_none(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service([], tmp_path, database=database) as here:
+    async with opened_runtime([], tmp_path, database=database) as here:
         thread = await here.storage.threads.ensure("anna", "t")
         assert await here.runtime.histories.state(thread) is None
         assert await here.runtime.histories.history(thread) == []
 
 
 async def test_states_come_newest_first(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service([{"text": "a"}, {"text": "b"}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "a"}, {"text": "b"}], tmp_path, database=database) as here:
         await here.finish("1")
         run = await here.finish("2")
         histories, thread = here.runtime.histories, await here.thread()
@@ -55,7 +55,7 @@ async def test_states_come_newest_first(tmp_path: Path, database: dict[str, Any]
 
 
 async def test_what_is_no_checkpoint_is_not_found(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service([{"text": "a"}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "a"}], tmp_path, database=database) as here:
         await here.finish("1")
         histories, thread = here.runtime.histories, await here.thread()
         for name in ("nonsense", "", "1f1ecdca-b2e9-6396-8004-7e996caf22a4"):
@@ -69,7 +69,7 @@ async def test_what_is_no_checkpoint_is_not_found(tmp_path: Path, database: dict
 
 
 async def test_a_thread_is_renamed(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service([{"text": "a"}, {"text": "b"}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "a"}, {"text": "b"}], tmp_path, database=database) as here:
         await here.finish("1")
         histories = here.runtime.histories
         found = await histories.update(await here.thread(), {"title": "  My\n title "})
@@ -84,7 +84,7 @@ async def test_a_thread_is_renamed(tmp_path: Path, database: dict[str, Any]) -> 
 async def test_messages_are_written_and_the_turn_stays_ended(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
-    async with service([{"text": "a"}, {"text": "b"}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "a"}, {"text": "b"}], tmp_path, database=database) as here:
         await here.finish("1")
         histories = here.runtime.histories
         added = [{"role": "user", "content": "more"}, {"type": "ai", "content": "yes", "id": "x"}]
@@ -101,7 +101,7 @@ async def test_messages_are_written_and_the_turn_stays_ended(
 async def test_an_update_goes_on_from_an_earlier_state(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
-    async with service([{"text": "a"}, {"text": "b"}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "a"}, {"text": "b"}], tmp_path, database=database) as here:
         await here.finish("1")
         histories = here.runtime.histories
         first = await histories.state(await here.thread())
@@ -139,7 +139,7 @@ BAD: list[dict[str, Any]] = [
 
 @pytest.mark.parametrize("values", BAD, ids=str)
 async def test_what_cannot_be_written_is_refused(tmp_path: Path, values: dict[str, Any]) -> None:
-    async with service([{"text": "a"}], tmp_path) as here:
+    async with opened_runtime([{"text": "a"}], tmp_path) as here:
         await here.finish("1")
         with pytest.raises(UsageError):
             await here.runtime.histories.update(await here.thread(), values)
@@ -151,7 +151,9 @@ async def test_what_cannot_be_written_is_refused(tmp_path: Path, values: dict[st
 async def test_a_thread_that_waits_for_a_human_is_left_alone(tmp_path: Path) -> None:
     desk = Desk()
     script = [{"calls": [call("delete", what="x")]}, {"text": "done"}]
-    async with service(script, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
+    async with opened_runtime(
+        script, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)
+    ) as here:
         assert (await here.finish("1")).status == "interrupted"
         state = await here.runtime.histories.state(await here.thread())
         assert state is not None
@@ -163,7 +165,7 @@ async def test_a_thread_that_waits_for_a_human_is_left_alone(tmp_path: Path) -> 
 
 
 async def test_todos_and_artifacts_are_written(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service([{"text": "a"}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "a"}], tmp_path, database=database) as here:
         await here.finish("1")
         todos = [{"content": "x", "status": "pending"}]
         paths = ["/mnt/user-data/outputs/a.md"]
@@ -179,7 +181,7 @@ async def goal_of(here: Service) -> dict[str, Any] | None:
 
 async def test_the_goal_is_set_and_cleared(tmp_path: Path, database: dict[str, Any]) -> None:
     verdict = {"text": '{"verdict": "done", "reason": "all there"}'}
-    async with service([{"text": "a"}, verdict], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "a"}, verdict], tmp_path, database=database) as here:
         thread = await here.storage.threads.ensure("anna", "t")
         histories = here.runtime.histories
         assert await goal_of(here) is None
@@ -199,7 +201,7 @@ async def test_a_run_goes_on_from_an_earlier_state(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
     script = [{"text": "a"}, {"text": "b"}, {"text": "c"}]
-    async with service(script, tmp_path, database=database) as here:
+    async with opened_runtime(script, tmp_path, database=database) as here:
         await here.finish("1")
         first = await here.runtime.histories.state(await here.thread())
         assert first is not None

@@ -9,8 +9,8 @@ from deerflow.runtime.planning import Task
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.schedules import Scheduler
 from deerflow.storage.inmemory import InMemoryStorage
+from fakes.opened import USER, opened_runtime
 from fakes.schedulers import ON, Rows, scheduler
-from fakes.service import USER, service
 
 
 async def test_a_new_task_wakes_who_waits_for_the_next() -> None:
@@ -33,7 +33,7 @@ async def look_until(found: Scheduler, rows: Rows, count: int) -> None:
 
 async def test_the_service_runs_a_task_at_its_time(tmp_path: Path) -> None:
     on = {"enabled": True, "min_once_delay_seconds": 0, "poll_interval_seconds": 1}
-    async with service([{"text": "Done."}], tmp_path, scheduler=on) as here:
+    async with opened_runtime([{"text": "Done."}], tmp_path, scheduler=on) as here:
         schedules = here.runtime.schedules
         soon = datetime.fromtimestamp(time.time() + 1, UTC).isoformat()
         row = await schedules.create(USER, Task(RunRequest("Report."), at=soon))

@@ -14,8 +14,8 @@ from deerflow.events import Event
 from deerflow.runtime.stopping import ended, roll_back
 from deerflow.subagents.answers import STOPPED
 from fakes.children import model, says, task
+from fakes.opened import USER, opened_runtime
 from fakes.sandboxes import SMALL, until
-from fakes.service import USER, service
 
 BEAT = "(while true; do date +%s%N > beat-{n}.new; mv beat-{n}.new beat-{n}; sleep 0.05; done) & "
 STORIES: dict[str, Any] = {
@@ -36,7 +36,7 @@ FILE: dict[str, Any] = {"backend": "sqlite"}
 
 
 def on(home: Path, **more: Any) -> Any:
-    return service(
+    return opened_runtime(
         [],
         home,
         models=[model(STORIES)],
@@ -92,7 +92,7 @@ async def test_p06_a_reader_that_leaves_ends_nothing_and_misses_nothing(tmp_path
 
     tools = [StructuredTool.from_function(coroutine=hold)]
     script = [*[{"calls": [{"name": "hold", "args": {}}]}] * 4, {"text": "all told"}]
-    async with service(script, tmp_path, tools=tools, database=FILE) as here:
+    async with opened_runtime(script, tmp_path, tools=tools, database=FILE) as here:
         run = await here.submit("1")
         await entered.wait()
         seen: list[Event] = []
@@ -102,7 +102,7 @@ async def test_p06_a_reader_that_leaves_ends_nothing_and_misses_nothing(tmp_path
                 break  # the tab is closed
         gate.set()
         await here.runtime.submissions.wait(run.thread_key, run.run_id)
-    async with service(
+    async with opened_runtime(
         script, tmp_path, tools=tools, database=FILE
     ) as here:  # nothing is in memory
         async for event in here.storage.events.follow(run.thread_key, after=seen[-1].seq):
@@ -115,7 +115,7 @@ async def test_p06_a_reader_that_leaves_ends_nothing_and_misses_nothing(tmp_path
 
 
 async def test_taking_a_run_back_twice_is_taking_it_back_once(tmp_path: Path) -> None:
-    async with service([{"text": "a"}, {"text": "b"}], tmp_path, database=FILE) as here:
+    async with opened_runtime([{"text": "a"}, {"text": "b"}], tmp_path, database=FILE) as here:
         await here.finish("1")
         run = await here.finish("2")
         for _ in range(2):
@@ -125,7 +125,7 @@ async def test_taking_a_run_back_twice_is_taking_it_back_once(tmp_path: Path) ->
 
 
 async def test_waiting_ends_with_the_time_or_the_run(tmp_path: Path) -> None:
-    async with service([], tmp_path, execute=False) as here:
+    async with opened_runtime([], tmp_path, execute=False) as here:
         run = await here.submit("1")
         thread = await here.thread()
         with pytest.raises(TimeoutError):

@@ -12,7 +12,7 @@ from langchain_core.tools import BaseTool, StructuredTool
 from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.submission import SubmitOptions
-from fakes.service import USER, service
+from fakes.opened import USER, opened_runtime
 
 STORES: list[dict[str, Any]] = [{"backend": "memory"}, {"backend": "sqlite"}]
 
@@ -45,7 +45,7 @@ HOLD = {"calls": [{"name": "hold", "args": {}}]}
 
 
 async def test_a_run_is_accepted_and_ends(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service([{"text": "Four."}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "Four."}], tmp_path, database=database) as here:
         run = await here.finish("What is 2 + 2?", options={"metadata": {"a": 1}})
         assert (run.status, run.metadata) == ("success", {"a": 1})
         events = await here.log()
@@ -58,7 +58,7 @@ async def test_a_run_is_accepted_and_ends(tmp_path: Path, database: dict[str, An
 async def test_a_busy_thread_refuses(tmp_path: Path, database: dict[str, Any]) -> None:
     gate = Gate()
     script = [HOLD, {"text": "done"}]
-    async with service(script, tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
         run = await here.submit("first")
         await gate.entered.wait()
         with pytest.raises(ConflictError):
@@ -70,7 +70,7 @@ async def test_a_busy_thread_refuses(tmp_path: Path, database: dict[str, Any]) -
 async def test_enqueued_runs_keep_their_order(tmp_path: Path, database: dict[str, Any]) -> None:
     gate = Gate()
     script = [HOLD, {"text": "one"}, {"text": "two"}, {"text": "three"}]
-    async with service(script, tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
         first = await here.submit("1")
         await gate.entered.wait()
         later = [await here.submit(task, options={"strategy": "enqueue"}) for task in ("2", "3")]
@@ -87,7 +87,7 @@ async def test_enqueued_runs_keep_their_order(tmp_path: Path, database: dict[str
 async def test_interrupt_ends_the_run_before(tmp_path: Path, database: dict[str, Any]) -> None:
     gate = Gate()
     script = [HOLD, {"text": "after"}]
-    async with service(script, tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
         first = await here.submit("1")
         await gate.entered.wait()
         run = await here.finish("2", options={"strategy": "interrupt"})
@@ -106,7 +106,7 @@ async def test_rollback_leaves_nothing_of_the_run_before(
 ) -> None:
     gate = Gate()
     script = [{"text": "kept"}, HOLD, {"text": "after"}]
-    async with service(script, tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
         await here.finish("0")
         first = await here.submit("1")
         await gate.entered.wait()
@@ -122,7 +122,7 @@ async def test_cancel_by_rollback_takes_the_run_back(
 ) -> None:
     gate = Gate()
     script = [{"text": "kept"}, HOLD, {"text": "after"}]
-    async with service(script, tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
         subs = here.runtime.submissions
         await here.finish("0")
         run = await here.submit("1")
@@ -140,7 +140,7 @@ async def test_a_run_before_the_first_one_rolled_back_leaves_an_empty_thread(
 ) -> None:
     gate = Gate()
     script = [HOLD, {"text": "again"}]
-    async with service(script, tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
         run = await here.submit("1")
         await gate.entered.wait()
         await here.runtime.submissions.cancel(USER, "t", run.run_id, "rollback", wait=True)
@@ -151,7 +151,7 @@ async def test_a_run_before_the_first_one_rolled_back_leaves_an_empty_thread(
 
 async def test_cancel_and_wait(tmp_path: Path, database: dict[str, Any]) -> None:
     gate = Gate()
-    async with service([HOLD], tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime([HOLD], tmp_path, tools=gate.tools(), database=database) as here:
         subs = here.runtime.submissions
         run = await here.submit("1")
         await gate.entered.wait()
@@ -163,7 +163,7 @@ async def test_cancel_and_wait(tmp_path: Path, database: dict[str, Any]) -> None
 
 
 async def test_what_waits_is_cancelled_at_once(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service([], tmp_path, database=database) as here:
+    async with opened_runtime([], tmp_path, database=database) as here:
         subs = here.runtime.submissions
         run = await here.submit("1", options={"after_seconds": 3600})
         assert run.not_before is not None
@@ -173,7 +173,7 @@ async def test_what_waits_is_cancelled_at_once(tmp_path: Path, database: dict[st
 
 
 async def test_the_same_key_gives_the_same_run(tmp_path: Path, database: dict[str, Any]) -> None:
-    async with service([{"text": "once"}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "once"}], tmp_path, database=database) as here:
         options = {"idempotency_key": "k"}
         one = await here.finish("1", options=options)
         two = await here.finish("1", options=options)
@@ -184,7 +184,7 @@ async def test_the_same_key_gives_the_same_run(tmp_path: Path, database: dict[st
 async def test_other_peoples_ids_answer_like_random_ones(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
-    async with service([{"text": "secret"}], tmp_path, database=database) as here:
+    async with opened_runtime([{"text": "secret"}], tmp_path, database=database) as here:
         subs = here.runtime.submissions
         run = await here.finish("1")
         texts: list[str] = []
@@ -206,7 +206,7 @@ async def test_other_peoples_ids_answer_like_random_ones(
 
 
 async def test_options_that_cannot_be_met_are_refused(tmp_path: Path) -> None:
-    async with service([], tmp_path) as here:
+    async with opened_runtime([], tmp_path) as here:
         bad: list[dict[str, Any]] = [
             {"after_seconds": -1},
             {"after_seconds": float("nan")},
@@ -229,7 +229,7 @@ async def test_options_that_cannot_be_met_are_refused(tmp_path: Path) -> None:
 
 
 async def test_several_runs_are_handed_in_at_once(tmp_path: Path) -> None:
-    async with service([{"text": "a"}, {"text": "b"}], tmp_path) as here:
+    async with opened_runtime([{"text": "a"}, {"text": "b"}], tmp_path) as here:
         made = await here.runtime.submissions.submit_all(
             [
                 (RunRequest(task=str(n), thread_id=f"t{n}", user_id=USER), SubmitOptions())
@@ -243,7 +243,7 @@ async def test_several_runs_are_handed_in_at_once(tmp_path: Path) -> None:
 
 async def test_all_runs_of_a_user_are_stopped(tmp_path: Path, database: dict[str, Any]) -> None:
     gate = Gate()
-    async with service([HOLD], tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime([HOLD], tmp_path, tools=gate.tools(), database=database) as here:
         subs = here.runtime.submissions
         running = await here.submit("1")
         await gate.entered.wait()
@@ -261,7 +261,7 @@ async def test_all_runs_of_a_user_are_stopped(tmp_path: Path, database: dict[str
 async def test_a_run_is_deleted_when_it_has_ended(tmp_path: Path, database: dict[str, Any]) -> None:
     gate = Gate()
     script = [HOLD, {"text": "done"}]
-    async with service(script, tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
         subs = here.runtime.submissions
         run = await here.submit("1")
         await gate.entered.wait()
@@ -278,7 +278,7 @@ async def test_deleting_a_thread_stops_its_run_first(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:
     gate = Gate()
-    async with service([HOLD], tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime([HOLD], tmp_path, tools=gate.tools(), database=database) as here:
         subs = here.runtime.submissions
         run = await here.submit("1")
         await gate.entered.wait()
@@ -299,7 +299,7 @@ async def test_deleting_a_thread_stops_its_run_first(
 async def test_many_wait_for_one_run(tmp_path: Path, database: dict[str, Any]) -> None:
     gate = Gate()
     script = [HOLD, {"text": "done"}]
-    async with service(script, tmp_path, tools=gate.tools(), database=database) as here:
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
         run = await here.submit("1")
         subs = here.runtime.submissions
         waits = [asyncio.create_task(subs.wait(run.thread_key, run.run_id)) for _ in range(5)]
@@ -309,7 +309,7 @@ async def test_many_wait_for_one_run(tmp_path: Path, database: dict[str, Any]) -
 
 
 async def test_nobody_executes_in_a_process_of_the_api_alone(tmp_path: Path) -> None:
-    async with service([], tmp_path, execute=False) as here:
+    async with opened_runtime([], tmp_path, execute=False) as here:
         run = await here.submit("1")
         assert (await here.storage.threads.run(run.run_id)) == run
         assert run.status == "pending"

@@ -21,7 +21,7 @@ from deerflow.runtime.webhooks import MOST_ATTEMPTS, Webhooks, signature, wait_a
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Decision
 from fakes.approving import ASK, Desk, call, guarded
-from fakes.service import USER, service
+from fakes.opened import USER, opened_runtime
 
 HERE: dict[str, Any] = {"webhook_hosts": ["127.0.0.1"]}
 STORES: list[dict[str, Any]] = [{"backend": "memory"}, {"backend": "sqlite"}]
@@ -63,7 +63,7 @@ async def receiver(*statuses: int) -> AsyncGenerator[Receiver]:
 async def test_the_end_of_a_run_is_told(tmp_path: Path, database: dict[str, Any]) -> None:
     async with (
         receiver() as heard,
-        service([{"text": "a"}], tmp_path, database=database, runtime=HERE) as here,
+        opened_runtime([{"text": "a"}], tmp_path, database=database, runtime=HERE) as here,
     ):
         options = {"webhook": heard.url, "metadata": {"k": 1}}
         run = await here.finish("1", options=options)
@@ -86,7 +86,7 @@ async def test_a_run_that_waits_for_a_human_is_told_twice(tmp_path: Path) -> Non
     script = [{"calls": [call("delete", what="x")]}, {"text": "done"}]
     async with (
         receiver() as heard,
-        service(
+        opened_runtime(
             script, tmp_path, tools=desk.tools(), guardrails=guarded(ASK), runtime=HERE
         ) as here,
     ):
@@ -119,7 +119,10 @@ async def outbox(here: Any, heard: Receiver, clock: Clock, **options: Any) -> tu
 
 async def test_calls_are_repeated_until_they_arrive(tmp_path: Path) -> None:
     clock = Clock()
-    async with receiver(500, 429, 302, 204) as heard, service([{"text": "a"}], tmp_path) as here:
+    async with (
+        receiver(500, 429, 302, 204) as heard,
+        opened_runtime([{"text": "a"}], tmp_path) as here,
+    ):
         hooks, run_id = await outbox(here, heard, clock, **HERE)
         storage: InMemoryStorage = here.storage  # pyright: ignore[reportAssignmentType]
         statuses: list[str] = []
@@ -141,7 +144,7 @@ async def test_calls_are_repeated_until_they_arrive(tmp_path: Path) -> None:
 @pytest.mark.parametrize("statuses", [(410,), (500,)])
 async def test_calls_are_given_up(tmp_path: Path, statuses: tuple[int, ...]) -> None:
     clock = Clock()
-    async with receiver(*statuses) as heard, service([{"text": "a"}], tmp_path) as here:
+    async with receiver(*statuses) as heard, opened_runtime([{"text": "a"}], tmp_path) as here:
         hooks, run_id = await outbox(here, heard, clock, **HERE)
         tries = 0
         while True:
@@ -156,7 +159,7 @@ async def test_calls_are_given_up(tmp_path: Path, statuses: tuple[int, ...]) -> 
 
 async def test_an_address_that_is_allowed_no_more_is_not_called(tmp_path: Path) -> None:
     clock = Clock()
-    async with receiver() as heard, service([{"text": "a"}], tmp_path) as here:
+    async with receiver() as heard, opened_runtime([{"text": "a"}], tmp_path) as here:
         hooks, run_id = await outbox(here, heard, clock)
         clock.now += 2e9
         assert await hooks.tick() == 1
@@ -167,7 +170,7 @@ async def test_an_address_that_is_allowed_no_more_is_not_called(tmp_path: Path) 
 
 async def test_a_receiver_that_is_not_there_is_tried_again(tmp_path: Path) -> None:
     clock = Clock()
-    async with service([{"text": "a"}], tmp_path) as here:
+    async with opened_runtime([{"text": "a"}], tmp_path) as here:
         heard = Receiver(url="http://127.0.0.1:1/hook")
         hooks, run_id = await outbox(here, heard, clock, **HERE)
         clock.now += 2e9
@@ -198,15 +201,15 @@ def test_waits_grow_to_an_hour_and_last_a_day() -> None:
 
 
 async def test_the_secret_stays(tmp_path: Path) -> None:
-    async with service([], tmp_path, database={"backend": "sqlite"}) as here:
+    async with opened_runtime([], tmp_path, database={"backend": "sqlite"}) as here:
         first = await here.runtime.submissions.webhooks.secret()
-    async with service([], tmp_path, database={"backend": "sqlite"}) as here:
+    async with opened_runtime([], tmp_path, database={"backend": "sqlite"}) as here:
         assert await here.runtime.submissions.webhooks.secret() == first
     assert first.startswith("whsec_")
 
 
 async def test_a_configured_secret_signs(tmp_path: Path) -> None:
-    async with service([], tmp_path, runtime={"webhook_secret": "plain words"}) as here:
+    async with opened_runtime([], tmp_path, runtime={"webhook_secret": "plain words"}) as here:
         assert await here.runtime.submissions.webhooks.secret() == "plain words"
     assert signature("plain words", "id", "1", b"{}") == signature(
         "whsec_" + base64.b64encode(b"plain words").decode(), "id", "1", b"{}"

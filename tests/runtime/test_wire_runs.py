@@ -11,7 +11,7 @@ from deerflow.config.schema import AppConfig
 from deerflow.errors import UsageError
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.wire_runs import ATTACHED, ClientRun, request_of
-from fakes.service import service
+from fakes.opened import opened_runtime
 
 HI = {"messages": [{"role": "user", "content": "hi"}]}
 
@@ -140,7 +140,7 @@ async def test_what_a_client_sends_reaches_state_and_log(tmp_path: Path) -> None
             {"role": "user", "content": parts, "additional_kwargs": extra, "id": "m1"},
         ]
     }
-    async with service([{"text": "ok"}], tmp_path) as here:
+    async with opened_runtime([{"text": "ok"}], tmp_path) as here:
         run = ClientRun(input=given)
         request = request_of(run, user_id="anna", thread_id="t", config=here.parts.config)
         submitted = await here.runtime.submissions.submit(request)

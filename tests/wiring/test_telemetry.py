@@ -13,7 +13,7 @@ from typing import Any
 from aiohttp import web
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from fakes.service import service
+from fakes.opened import opened_runtime
 
 CALL = {"name": "calculator", "args": {"expression": "6*7"}}
 SCRIPT = [{"calls": [CALL]}, {"text": "It is 42.", "usage": {"input": 100, "output": 20}}]
@@ -56,7 +56,7 @@ async def collector() -> AsyncGenerator[Collector]:
 async def test_spans_of_a_run_reach_the_collector_before_the_process_ends(tmp_path: Path) -> None:
     async with collector() as found:
         telemetry = {"otlp_endpoint": found.url}
-        async with service(SCRIPT, tmp_path, telemetry=telemetry) as served:
+        async with opened_runtime(SCRIPT, tmp_path, telemetry=telemetry) as served:
             assert (await served.finish("What is 6*7?")).status == "success"
 
     names = sorted(span.name for span in found.spans)
@@ -78,7 +78,7 @@ async def test_spans_of_a_run_reach_the_collector_before_the_process_ends(tmp_pa
 
 
 async def test_figures_of_a_run_are_counted(tmp_path: Path) -> None:
-    async with service(SCRIPT, tmp_path, database={"backend": "sqlite"}) as served:
+    async with opened_runtime(SCRIPT, tmp_path, database={"backend": "sqlite"}) as served:
         await served.finish("What is 6*7?")
         await served.storage.flush()
         await asyncio.sleep(0)
@@ -92,7 +92,7 @@ async def test_figures_of_a_run_are_counted(tmp_path: Path) -> None:
 
 
 async def test_switched_off_nothing_is_counted(tmp_path: Path) -> None:
-    async with service(["hello"], tmp_path, telemetry={"metrics": False}) as served:
+    async with opened_runtime(["hello"], tmp_path, telemetry={"metrics": False}) as served:
         assert served.runtime.metrics is None
 
 

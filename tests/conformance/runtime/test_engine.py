@@ -18,8 +18,8 @@ from deerflow.storage.postgres.database import Place
 from deerflow.storage.postgres.schema import prepare
 from deerflow.storage.protocol import RunRow
 from fakes.gates import Gate, held_model
+from fakes.opened import USER, Service, opened_runtime
 from fakes.postgres import emptied, need_postgres, served_schema
-from fakes.service import USER, Service, service
 
 Opened = Callable[..., AbstractAsyncContextManager[Service]]
 
@@ -49,7 +49,9 @@ def _opener(home: Path, database: dict[str, Any], *, durable: bool) -> Opened:
     @asynccontextmanager
     async def open_one(gate: Gate, **runtime: Any) -> AsyncGenerator[Service]:
         sections = {"database": database, "runtime": runtime, "models": held_model()}
-        async with service([], home, tools=[gate.tool()], durable=durable, **sections) as one:
+        async with opened_runtime(
+            [], home, tools=[gate.tool()], durable=durable, **sections
+        ) as one:
             yield one
 
     return open_one

@@ -66,7 +66,7 @@ class Service:
 
 
 @asynccontextmanager
-async def service(
+async def opened_runtime(
     script: Any,
     home: Path,
     *,
