@@ -222,3 +222,11 @@ async def test_a_listing_with_a_link_is_read_each_time(tmp_path: Path) -> None:
     assert not (await skills.list("ann")).problems
     put(tmp_path, "elsewhere")
     assert (await skills.list("ann")).problems
+
+
+async def test_the_first_skill_of_a_user_is_noticed(tmp_path: Path) -> None:
+    own = tmp_path / "ann"
+    store = FolderSkills(None, lambda user: own if own.is_dir() else None, age=0)
+    assert (await store.list("ann")).skills == ()
+    put(own, "first")
+    assert [skill.name for skill in (await store.list("ann")).skills] == ["first"]

@@ -89,14 +89,16 @@ class FolderSkills:
         self._public = public
         self._custom = custom
         self._known: dict[str, _Entry] = {}
-        self._listed: dict[str, tuple[_Watch, SkillListing]] = {}
+        self._listed: dict[str, tuple[Path | None, _Watch, SkillListing]] = {}
 
     async def list(self, user_id: str) -> SkillListing:
         """See SkillStore. A folder that has not changed is not read again."""
-        watch, listing = self._listed.get(user_id, (None, None))
-        if watch is None or listing is None or not watch.is_current():
-            watch, listing = await asyncio.to_thread(self._list, user_id)
-            self._keep(user_id, watch, listing)
+        own = self._custom(user_id)
+        kept = self._listed.get(user_id)
+        if kept is not None and kept[0] == own and kept[1].is_current():
+            return kept[2]
+        watch, listing = await asyncio.to_thread(self._list, user_id)
+        self._keep(user_id, own, watch, listing)
         return listing
 
     async def load(self, user_id: str, name: str) -> tuple[Skill, str]:
@@ -110,13 +112,13 @@ class FolderSkills:
                 return skill, bodies[name]
         raise no_skill(name, listing)
 
-    def _keep(self, user_id: str, watch: _Watch, listing: SkillListing) -> None:
+    def _keep(self, user_id: str, own: Path | None, watch: _Watch, listing: SkillListing) -> None:
         if not watch.is_settled(self._age):
             self._listed.pop(user_id, None)
             return
         if len(self._listed) >= MAX_USERS:
             self._listed.clear()
-        self._listed[user_id] = watch, listing
+        self._listed[user_id] = own, watch, listing
 
     def _list(self, user_id: str) -> tuple[_Watch, SkillListing]:
         watch = _Watch()
