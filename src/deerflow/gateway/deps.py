@@ -18,6 +18,10 @@ from deerflow.storage.protocol import ThreadRow
 if TYPE_CHECKING:  # opened in a thread, after the port listens
     from deerflow.wiring.runtime import Runtime
 
+SIGNED_OUT = "deerflow.signed_out"
+"""Key of the scope: an async function that returns when the caller is no longer signed in, for
+answers that last. Without sign-in it is not there."""
+
 Permission = Literal[
     "threads:read",
     "threads:write",

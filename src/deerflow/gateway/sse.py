@@ -16,7 +16,7 @@ from starlette.responses import Response
 from starlette.types import Receive, Scope, Send
 
 from deerflow.errors import DeerFlowError
-from deerflow.gateway.deps import Gateway
+from deerflow.gateway.deps import SIGNED_OUT, Gateway
 from deerflow.gateway.frames.encode import body, frame
 
 logger = logging.getLogger(__name__)
@@ -31,7 +31,7 @@ EVENT_STREAM = "text/event-stream"
 
 
 class Lasting(Response):
-    """Sends chunks as they come.
+    """Sends chunks as they come, until the end, the process's end, or that of the sign-in.
 
     Args:
         chunks: what to send; closed in any case.
@@ -65,6 +65,8 @@ class Lasting(Response):
         leaving = asyncio.create_task(_left(receive))
         ending = asyncio.create_task(self._stopping.wait())
         tasks: set[asyncio.Task[Any]] = {sending, leaving, ending}
+        if (signed_out := scope.get(SIGNED_OUT)) is not None:
+            tasks.add(asyncio.create_task(signed_out()))
         gateway: Gateway = scope["app"].state.gateway
         gateway.streams += 1
         try:

@@ -1,14 +1,16 @@
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 
 import pytest
 
 from deerflow.gateway.auth import sessions as module
-from deerflow.gateway.auth.people import new_person
+from deerflow.gateway.auth.apitokens import new_token
+from deerflow.gateway.auth.people import new_person, set_active
 from deerflow.gateway.auth.sessions import Sessions
 from deerflow.storage.inmemory import InMemoryStorage
-from deerflow.storage.protocol import Accounts, UserRow
+from deerflow.storage.protocol import Accounts, TokenKind, UserRow
 
 
 class Clock:
@@ -102,3 +104,22 @@ async def test_use_is_noted_once_a_minute(anna: tuple[Accounts, UserRow]) -> Non
         await sessions.find(opened.secret, "session")
         used.add((await accounts.tokens(row.user_id, "session"))[0].used_at)
     assert len(used) == 3
+
+
+@pytest.mark.parametrize("kind", ["session", "api"])
+async def test_whoever_reads_on_is_told_when_another_process_ended_the_sign_in(
+    anna: tuple[Accounts, UserRow], kind: TokenKind
+) -> None:
+    accounts, row = anna
+    clock = Clock()
+    sessions = Sessions(accounts, clock=clock, look=0.001)
+    if kind == "session":
+        secret = (await sessions.open(row, remember=False)).secret
+    else:
+        secret, _ = await new_token(accounts, row, "ci")
+    over = asyncio.create_task(sessions.over(secret, kind))
+    await asyncio.wait({over}, timeout=0.05)
+    assert not over.done()
+    await set_active(accounts, row, active=False)
+    clock.now += module.CACHE_SECONDS
+    await asyncio.wait_for(over, 10)

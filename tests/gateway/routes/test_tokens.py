@@ -5,9 +5,17 @@ from pathlib import Path
 import pytest
 
 from deerflow.gateway.auth.access import Access
-from fakes.gateway import gateway
+from deerflow.gateway.auth.public import is_public
+from fakes.gateway import gateway, route_table
 
 AUTH = "/api/v1/auth"
+FREE = {
+    ("GET", "/api/openapi.json"),
+    ("GET", f"{AUTH}/me"),
+    ("POST", f"{AUTH}/logout"),
+    ("POST", f"{AUTH}/tokens"),  # of its body, before a session is asked for
+    ("POST", f"{AUTH}/change-password"),
+}
 
 
 async def test_a_token_is_shown_once_works_without_csrf_and_can_be_revoked(tmp_path: Path) -> None:
@@ -89,6 +97,38 @@ async def test_a_token_s_scopes_bound_the_caller(tmp_path: Path) -> None:
     assert session.caller.may("runs:read")
     assert not session.caller.may("admin")
     assert not session.caller.may("threads:read")
+
+
+async def test_a_reader_s_token_stops_no_run_by_leaving(tmp_path: Path) -> None:
+    async with gateway(tmp_path, ["Hello."], auth=True) as served:
+        anna = await served.user("anna@example.org")
+        begun = await anna.post("/api/threads/t/runs", json={"input": "Hi"})
+        run = f"/api/threads/t/runs/{begun.json()['run_id']}"
+        body = {"scopes": ["runs:read", "threads:read"]}
+        secret = (await anna.post(f"{AUTH}/tokens", json=body)).json()["token"]
+        reader = await served.anonymous(Authorization=f"Bearer {secret}")
+        codes = [
+            (await reader.get(f"{place}?cancel_on_disconnect={leaving}")).status_code
+            for place in (f"{run}/stream", f"{run}/join", f"/api/runs/{run[-32:]}/stream")
+            for leaving in (0, 1)
+        ]
+    assert codes == [200, 403] * 3
+
+
+async def test_a_token_without_scopes_is_let_in_by_few_routes(tmp_path: Path) -> None:
+    """Those that say who it is, and what says nothing of anybody."""
+    async with gateway(tmp_path, auth=True) as served:
+        root = await served.user("root@example.org", role="admin")
+        secret = (await root.post(f"{AUTH}/tokens", json={"scopes": []})).json()["token"]
+        bearer = await served.anonymous(Authorization=f"Bearer {secret}")
+        found = {
+            (route.method, route.path)
+            for route in route_table(served.app)
+            if route.method not in ("WEBSOCKET", "HEAD")
+            and not is_public(route.method, route.filled)
+            and (await bearer.request(route.method, route.filled)).status_code != 403
+        }
+    assert found == FREE
 
 
 async def test_somebody_else_s_token_is_like_a_random_id(tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+from functools import partial
 
 from starlette.requests import HTTPConnection
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -14,7 +15,7 @@ from deerflow.gateway.auth.cookies import SAFE_METHODS, SESSION, check_csrf
 from deerflow.gateway.auth.public import asks_who, is_public
 from deerflow.gateway.auth.secret import API_PREFIX
 from deerflow.gateway.config import GatewayConfig
-from deerflow.gateway.deps import Caller
+from deerflow.gateway.deps import SIGNED_OUT, Caller
 from deerflow.gateway.lifespan import Opening
 from deerflow.gateway.problems import answer
 from deerflow.runtime.request import LOCAL_USER
@@ -78,6 +79,7 @@ class Guard:
             session = await access.sessions.find(secret, "api")
             if session is None:
                 raise AuthError("The API token is unknown or expired.", reason="token_invalid")
+            connection.scope[SIGNED_OUT] = partial(access.sessions.over, secret, "api")
             return session.caller
         cookie = connection.cookies.get(SESSION)
         if not cookie:
@@ -86,6 +88,7 @@ class Guard:
         if session is None:
             raise AuthError("The session has ended.", reason="token_expired", cure="Log in again.")
         check_csrf(connection, session, self._config)
+        connection.scope[SIGNED_OUT] = partial(access.sessions.over, cookie, "session")
         return session.caller
 
 

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import time
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from deerflow.errors import StorageError
 from deerflow.gateway.auth.secret import digest, new_secret
 from deerflow.gateway.deps import Caller
 from deerflow.storage.protocol import Accounts, TokenKind, TokenRow, UserRow
@@ -19,6 +22,8 @@ LONGEST, LONGEST_REMEMBERED = 7 * DAY, 90 * DAY
 
 CACHE_SECONDS = 3.0
 """A session that another process ended is believed for so long at most."""
+LOOK_SECONDS = 10.0
+"""So often an answer that lasts is looked at: who was signed out or locked reads no further."""
 _CACHED = 10_000
 _USE_EVERY = 60.0
 
@@ -48,11 +53,24 @@ class Opened:
 
 
 class Sessions:
-    """Opens, finds and ends them."""
+    """Opens, finds and ends them.
 
-    def __init__(self, accounts: Accounts, *, clock: Callable[[], float] = time.time) -> None:
+    Args:
+        accounts: where they are kept.
+        clock: UTC seconds.
+        look: seconds between two looks of `over`.
+    """
+
+    def __init__(
+        self,
+        accounts: Accounts,
+        *,
+        clock: Callable[[], float] = time.time,
+        look: float = LOOK_SECONDS,
+    ) -> None:
         self._accounts = accounts
         self._clock = clock
+        self._look = look
         self._cache: dict[bytes, tuple[float, Session]] = {}
 
     async def open(self, user: UserRow, *, remember: bool) -> Opened:
@@ -95,6 +113,14 @@ class Sessions:
             self._cache.clear()
         self._cache[hash] = (now + CACHE_SECONDS, session)
         return session
+
+    async def over(self, secret: str, kind: TokenKind) -> None:
+        """Return when a secret is good no longer, whichever process ended it."""
+        found = True
+        while found:
+            await asyncio.sleep(self._look)
+            with contextlib.suppress(StorageError):  # nobody is sent away for it
+                found = await self.find(secret, kind) is not None
 
     async def end(self, user_id: str, token_id: str) -> bool:
         """End one session or token; False when there is none."""

@@ -12,8 +12,8 @@ from urllib.parse import quote
 from fastapi import Depends, Header, Query
 from starlette.responses import Response
 
-from deerflow.errors import ConflictError, DeerFlowError, NotFoundError
-from deerflow.gateway.deps import Caller, Gateway, Open, Permission, needs
+from deerflow.errors import ConflictError, DeerFlowError, ForbiddenError, NotFoundError
+from deerflow.gateway.deps import Caller, Gateway, Open, Permission, needs, signed_in
 from deerflow.gateway.frames.encode import FrameCache, body
 from deerflow.gateway.frames.follow import BEAT_SECONDS, Asked, Frames
 from deerflow.gateway.frames.modes import Wanted, wanted
@@ -91,12 +91,19 @@ RunCancel = Annotated[Found, Depends(own_run("runs:cancel"))]
 RunDelete = Annotated[Found, Depends(own_run("threads:delete"))]
 
 
-def joining(
+async def joining(
+    who: Annotated[Caller, Depends(signed_in)],
     last: Annotated[str | None, Header(alias="Last-Event-ID")] = None,
     stream_mode: Annotated[list[str] | None, Query()] = None,
     cancel_on_disconnect: bool = False,
 ) -> Streaming:
-    """How somebody follows a run that is there."""
+    """How somebody follows a run that is there.
+
+    Raises (in the request):
+        ForbiddenError: leaving shall stop it, which the caller may not.
+    """
+    if cancel_on_disconnect and not who.may("runs:cancel"):
+        raise ForbiddenError("This needs the permission runs:cancel.")
     modes = [mode for mode in stream_mode or () if mode]  # Python's SDK sends an empty one for None
     return Streaming(asked_for(modes, default=WEB_MODES), last, cancel=cancel_on_disconnect)
 
