@@ -125,6 +125,16 @@ def gateway(  # noqa: PLR0913  (one parameter per option)
 def worker(
     *,
     config: ConfigOption = None,
+    metrics_port: Annotated[
+        int,
+        typer.Option(
+            "--metrics-port",
+            metavar="N",
+            min=0,
+            max=65535,
+            help="Port of this machine for /metrics; 0 = none.",
+        ),
+    ] = 0,
     until_stdin_ends: Annotated[
         bool,
         typer.Option(
@@ -146,7 +156,7 @@ def worker(
                 "A worker needs a database that others reach.",
                 cure="Set database.backend to sqlite or postgres.",
             )
-        return work(loaded, environ, until_stdin_ends=until_stdin_ends)
+        return work(loaded, environ, until_stdin_ends=until_stdin_ends, metrics_port=metrics_port)
 
     finish(work)
 

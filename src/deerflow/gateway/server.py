@@ -131,11 +131,12 @@ def listen(config: GatewayConfig) -> socket.socket:
     return listener
 
 
-class _Server(uvicorn.Server):
+class QuietServer(uvicorn.Server):
     """Without uvicorn's signals, which would end the process with the signal's code."""
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
+        """Of uvicorn: leaves them alone."""
         yield
 
 
@@ -153,7 +154,7 @@ async def _live(
 
     front = Front(load)
     settings.app = front
-    server = _Server(settings)
+    server = QuietServer(settings)
     on_signals(lambda: _stop(server, front))
     workers = Workers(loaded, config)
     on_hang_up(front.harness, workers.hang_up)

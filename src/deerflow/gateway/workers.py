@@ -82,29 +82,43 @@ class Workers:
             await asyncio.sleep(delay)
 
 
-def work(loaded: LoadedConfig, environ: Mapping[str, str], *, until_stdin_ends: bool) -> int:
+def work(
+    loaded: LoadedConfig,
+    environ: Mapping[str, str],
+    *,
+    until_stdin_ends: bool,
+    metrics_port: int = 0,
+) -> int:
     """Execute runs until a signal comes; the exit code.
 
     Args:
         loaded: the configuration.
         environ: as `read_environ` gives it.
         until_stdin_ends: end, too, when standard input does: the parent process is gone.
+        metrics_port: of this machine, where `/metrics` is served; 0 = nowhere.
 
     Raises:
+        UsageError: the port is in use.
         StorageError: the database cannot be opened.
         ConfigError: what only shows when everything is opened.
     """
     with log_to_file(loaded.home, loaded.config.log_level):
-        return asyncio.run(_work(loaded, environ, until_stdin_ends=until_stdin_ends))
+        return asyncio.run(_work(loaded, environ, until_stdin_ends, metrics_port))
 
 
-async def _work(loaded: LoadedConfig, environ: Mapping[str, str], *, until_stdin_ends: bool) -> int:
+async def _work(
+    loaded: LoadedConfig, environ: Mapping[str, str], until_stdin_ends: bool, metrics_port: int
+) -> int:
+    from deerflow.gateway.figures import serving  # noqa: PLC0415  (uvicorn)
     from deerflow.wiring.runtime import open_runtime  # noqa: PLC0415  (LangChain)
 
     stop = asyncio.Event()
     on_signals(stop.set)
     watching = asyncio.create_task(_until_stdin_ends(stop)) if until_stdin_ends else None
-    async with open_runtime(loaded, environ, execute=True) as runtime:
+    async with (
+        open_runtime(loaded, environ, execute=True) as runtime,
+        serving(runtime, metrics_port),
+    ):
         on_hang_up(lambda: runtime.harness)
         if not until_stdin_ends:
             output.say(f"Worker {runtime.engine.worker_id} waits for runs.")

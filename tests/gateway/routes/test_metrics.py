@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import sys
 from pathlib import Path
 
 import httpx
 
+from deerflow.config.load import read_environ
 from fakes.exposed import figures
-from fakes.gateway import gateway, listening, until
+from fakes.gateway import free_port, gateway, listening, until, write_config
 
 PATH = "/metrics"
 
@@ -80,3 +83,27 @@ async def test_from_elsewhere_an_admin_must_call(tmp_path: Path) -> None:
 async def test_switched_off_there_is_no_such_page(tmp_path: Path) -> None:
     async with gateway(tmp_path, [], telemetry={"metrics": False}) as served:
         assert (await served.client.get(PATH)).status_code == 404
+
+
+async def test_a_worker_shows_its_figures_on_a_port_of_its_own(tmp_path: Path) -> None:
+    file = write_config(tmp_path, ["hello"], database={"backend": "sqlite"})
+    port = free_port()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "deerflow", "worker", "--config", str(file)),
+        *("--metrics-port", str(port)),
+        env={**read_environ(), "DEER_FLOW_HOME": str(tmp_path)},
+        stdout=asyncio.subprocess.PIPE,
+    )
+    try:
+        assert process.stdout is not None
+        assert b"waits for runs" in await process.stdout.readline()
+        async with httpx.AsyncClient(base_url=f"http://127.0.0.1:{port}") as client:
+            found = figures((await client.get(PATH)).text)
+            rebound = await client.get(PATH, headers={"Host": "evil.example"})
+    finally:
+        process.terminate()
+        await process.wait()
+    assert found['deerflow_queue_depth{status="pending"}'] == 0
+    assert "deerflow_sse_clients" not in found
+    assert rebound.status_code == 403
+    assert process.returncode == 0

@@ -133,9 +133,9 @@ def item_dict(item: Any) -> dict[str, Any]:
 
 def _checked(labels: list[str]) -> list[str]:
     for label in labels:
-        if "." in label or label == "langgraph":
+        if "." in label or "\0" in label or label == "langgraph":
             raise UsageError(
                 f"{label[:80]!r} is no label of a namespace.",
-                cure="Labels have no point, and are not 'langgraph'.",
+                cure="Labels have neither point nor NUL, and are not 'langgraph'.",
             )
     return labels
