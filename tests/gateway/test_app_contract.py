@@ -5,7 +5,9 @@ The page lies beside the repository; without it the rows are those of `fakes.rou
 
 from __future__ import annotations
 
+import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ PAGE = Path(__file__).parents[3].joinpath("shared", "design", "http-contract.md"
 ROW = re.compile(
     r"^\| (GET|POST|PUT|PATCH|DELETE|WEBSOCKET) \| `(/[^`]+)` \|[^|]*\|([^|]*)\|", re.MULTILINE
 )
+Golden = Callable[[str, str], None]
 APART = re.compile(r"/api/v1/auth/|^WEBSOCKET ")
 """Sign-in and sockets have tests of their own: here only whether they are there."""
 FRESH = re.compile(r"^DELETE |/prepare$|/branches$|/goal$|/threads/prune$")
@@ -122,7 +125,7 @@ async def answered(world: World, row: str, example: Example) -> Any:
         return answer.status_code, answer.text[:300]
     if not example.keys:
         return ""
-    value: Any = answer.json()  # an object, or a list of them
+    value: Any = answer.json()
     return set(example.keys) - set(value[0] if isinstance(value, list) and value else value)
 
 
@@ -134,3 +137,14 @@ async def asked(
         return await client.post(path, files={"files": ("a.txt", b"text")})
     body = filled(example.body, ids)
     return await client.request(method, path, **({} if body is None else {"json": body}))
+
+
+async def test_the_openapi_document_is_the_golden_one(tmp_path: Path, golden: Golden) -> None:
+    async with gateway(tmp_path) as served:
+        answer = await served.client.get("/api/openapi.json")
+    document = answer.json()
+    document["info"]["version"] = "0"
+    operations = [one for path in document["paths"].values() for one in path.values()]
+    assert [one["operationId"] for one in operations if not one.get("description")] == []
+    assert len({one["operationId"] for one in operations}) == len(operations)
+    golden("openapi.json", json.dumps(document, indent=1, sort_keys=True) + "\n")
