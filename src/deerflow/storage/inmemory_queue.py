@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
 from dataclasses import replace
+from itertools import takewhile
+from uuid import uuid4
 
 from deerflow.errors import ConflictError, ThreadGoneError
 from deerflow.storage.encoding import copied
 from deerflow.storage.inmemory_runs import open_runs
-from deerflow.storage.inmemory_tables import Tables
+from deerflow.storage.inmemory_tables import Sent, Tables
 from deerflow.storage.inmemory_threads import MemoryThreads
 from deerflow.storage.owner import WORKER
 from deerflow.storage.protocol import Cancel, NewRun, RunRow, Strategy, Submitted, ThreadRow
@@ -45,6 +48,8 @@ class MemoryRunQueue:
             tables.idempotency[name] = run.run_id
         if run.event is not None:
             tables.append(key, run.run_id, *run.event)
+        if run.delivery is not None:
+            tables.deliveries.setdefault(run.delivery.delivery_id, Sent(run.delivery))
         return Submitted(row, True, self._is_ready(row), tuple(cancelled))
 
     def _insert(self, key: str, run: NewRun) -> RunRow:
@@ -147,6 +152,7 @@ class MemoryRunQueue:
         if run.status == "success" or any(open_runs(self._tables, run.thread_key)):
             return None
         self._busy(run.thread_key)
+        self._repeat(run_id)
         return self._set(
             run,
             status="pending",
@@ -157,6 +163,19 @@ class MemoryRunQueue:
             cancel="",
             not_before=None,
         )
+
+    def _repeat(self, run_id: str) -> None:
+        """The addresses of a run that goes on are called at its next end as well."""
+        rows = [s.row for s in self._tables.deliveries.values() if s.row.run_id == run_id]
+        for row in {(row.user_id, row.url): row for row in rows}.values():
+            again = replace(row, delivery_id=uuid4().hex, status="waiting", attempts=0, due_at=0.0)
+            self._tables.deliveries[again.delivery_id] = Sent(again)
+
+    async def to_take_back(self, *, ended_for: float = 0.0, limit: int = 100) -> list[RunRow]:
+        """See RunQueue."""
+        until = time.time() - ended_for
+        found = [run for run in self._tables.runs.values() if is_to_take_back(run)]
+        return [run for run in found if run.ended_at is not None and run.ended_at <= until][:limit]
 
     async def remove(self, run_id: str) -> None:
         """See RunQueue."""
@@ -216,6 +235,8 @@ class MemoryRunQueue:
 
     def _is_ready(self, run: RunRow) -> bool:
         first = next(iter(open_runs(self._tables, run.thread_key)), None)
+        if any(is_to_take_back(r) for r in earlier(self._tables, run)):
+            return False
         waits = run.not_before is not None and run.not_before > time.time()
         return run.status == "pending" and first is run and not waits
 
@@ -226,3 +247,14 @@ class MemoryRunQueue:
     def _busy(self, key: str) -> None:
         row = self._tables.threads[key]
         self._tables.threads[key] = replace(row, status="busy", updated_at=time.time())
+
+
+def is_to_take_back(run: RunRow) -> bool:
+    """Whether a run was stopped to leave nothing behind; it is removed when that is done."""
+    return (run.status, run.cancel) == ("cancelled", "rollback")
+
+
+def earlier(tables: Tables, run: RunRow) -> Iterator[RunRow]:
+    """Runs of the same thread that were submitted before."""
+    own = (found for found in tables.runs.values() if found.thread_key == run.thread_key)
+    return takewhile(lambda found: found.run_id != run.run_id, own)

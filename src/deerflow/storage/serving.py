@@ -93,6 +93,7 @@ class NewRun:
         priority: higher goes first; interactive 10, in the background 0.
         idempotency_key: of the user; the same key again gives the run that is there.
         event: its first event, in the same transaction.
+        delivery: a webhook of it, in the same transaction.
     """
 
     run_id: str
@@ -104,6 +105,7 @@ class NewRun:
     priority: int = 0
     idempotency_key: str | None = None
     event: tuple[str, dict[str, Any]] | None = None
+    delivery: Delivery | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +130,8 @@ class RunQueue(Protocol):
     """Runs that wait. Within a thread the order is that of submission; nothing overtakes.
 
     A pending run is ready when `not_before` has passed and no earlier run of its thread is
-    unfinished. The end of a run (`Threads.end_run`) makes the next one ready, in its transaction.
+    unfinished or still to be taken back. The end of a run (`Threads.end_run`) makes the next one
+    ready, in its transaction.
     """
 
     async def submit(self, thread: ThreadRow, run: NewRun, *, new: bool) -> Submitted | None:
@@ -188,9 +191,19 @@ class RunQueue(Protocol):
         """Ids of the running runs of a worker that somebody asked to stop."""
         ...
 
+    async def to_take_back(self, *, ended_for: float = 0.0, limit: int = 100) -> list[RunRow]:
+        """Runs that were stopped to leave nothing behind and are still here, oldest first.
+
+        Args:
+            ended_for: only those that ended so many seconds ago: their worker removes them itself.
+            limit: how many at most.
+        """
+        ...
+
     async def put_back(self, run_id: str) -> RunRow | None:
         """Running or ended with interrupted, error or cancelled → pending, to be gone on with.
 
+        One that had ended calls its webhooks again at its next end.
         For a run whose approvals were decided, or that its worker hands over; only that one may
         put back a run that is running. One that waits already stays as it is. None when it ended
         with success, is unknown, another run of the thread is unfinished, or a living process

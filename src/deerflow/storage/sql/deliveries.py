@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from typing import Any, Literal
 
@@ -41,6 +42,29 @@ _RELEASE = (
 )
 
 
+_ADDRESSES = (
+    "SELECT thread, user_id, url, max(payload) FROM deliveries WHERE run_id = ?"
+    " GROUP BY thread, user_id, url HAVING sum(CASE status WHEN 'waiting' THEN 1 ELSE 0 END) = 0"
+    " ORDER BY min(id)"
+)
+
+
+def insert_delivery(connection: Connection, thread: int, row: Delivery) -> None:
+    """Write a row; one that waits for the end of a run that has ended is due at once."""
+    ended = connection.execute(_ENDED, (row.run_id,)).fetchone() is not None
+    status = "pending" if ended and row.status == "waiting" else row.status
+    head = (row.delivery_id, thread, row.user_id, row.run_id, row.url)
+    payload = pack(dump_json(row.payload))
+    connection.execute(_INSERT, (*head, status, row.attempts, row.due_at, payload))
+
+
+def repeat_deliveries(connection: Connection, run_id: str) -> None:
+    """A run that had ended goes on: every address of it is called at its next end as well."""
+    for thread, user_id, url, payload in connection.execute(_ADDRESSES, (run_id,)).fetchall():
+        head = (uuid.uuid4().hex, thread, user_id, run_id, url)
+        connection.execute(_INSERT, (*head, "waiting", 0, 0.0, payload))
+
+
 def release_deliveries(connection: Connection, run_id: str, now: float) -> None:
     """The run has ended: what waited for that is due."""
     connection.execute(_RELEASE, (now, run_id))
@@ -70,14 +94,9 @@ class SqlDeliveries:
 
     async def add(self, row: Delivery) -> None:
         """See Deliveries."""
-        payload = pack(dump_json(row.payload))
 
         def work(batch: Batch) -> None:
-            connection, ref = batch.connection, batch.thread(row.thread_key)
-            ended = connection.execute(_ENDED, (row.run_id,)).fetchone() is not None
-            status = "pending" if ended and row.status == "waiting" else row.status
-            head = (row.delivery_id, ref.id, row.user_id, row.run_id, row.url)
-            connection.execute(_INSERT, (*head, status, row.attempts, row.due_at, payload))
+            insert_delivery(batch.connection, batch.thread(row.thread_key).id, row)
 
         await self._writer.submit(work, scope=row.thread_key, fenced=False)
 

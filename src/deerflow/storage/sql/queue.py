@@ -44,6 +44,10 @@ _OF_USER = (
     " JOIN runs r ON r.thread = t.id WHERE t.user_id = ?"
 )
 _TO_STOP = "SELECT run_id FROM runs WHERE status = 'running' AND owner = ? AND cancel <> ''"
+_TO_TAKE_BACK = (
+    f"{SELECT_RUN} WHERE r.cancel = 'rollback' AND r.status = 'cancelled' AND r.ended_at <= ?"
+    " ORDER BY r.id LIMIT ?"
+)
 _DEPTH = (
     "SELECT status, count(*) FROM runs WHERE status IN ('pending', 'running')"
     " AND ended_at IS NULL GROUP BY status"
@@ -120,6 +124,14 @@ class SqlRunQueue:
             lambda c: c.execute(_TO_STOP, (worker_id,)).fetchall(), scope=""
         )
         return [run_id for (run_id,) in rows]
+
+    async def to_take_back(self, *, ended_for: float = 0.0, limit: int = 100) -> list[RunRow]:
+        """See RunQueue."""
+        values = (time.time() - ended_for, limit)
+        rows = await self._readers.read(
+            lambda c: c.execute(_TO_TAKE_BACK, values).fetchall(), scope=""
+        )
+        return [run_row(row) for row in rows]
 
     async def put_back(self, run_id: str) -> RunRow | None:
         """See RunQueue."""

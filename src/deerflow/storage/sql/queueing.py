@@ -15,6 +15,7 @@ from deerflow.storage.owner import WORKER
 from deerflow.storage.protocol import Cancel, NewRun, RunRow, Strategy, Submitted, ThreadRow
 from deerflow.storage.sql.batch import GONE, Batch
 from deerflow.storage.sql.claims import is_living
+from deerflow.storage.sql.deliveries import insert_delivery, repeat_deliveries
 from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.events import insert_event
 from deerflow.storage.sql.runs import ONE_RUN, SELECT_RUN, end_work, one_run, packed, run_row
@@ -24,7 +25,8 @@ from deerflow.storage.states import ABANDONED, ACTIVE, QUEUED, ended_event
 READY = (
     "r.status = 'pending' AND r.ended_at IS NULL AND (r.not_before IS NULL OR r.not_before <= ?)"
     " AND NOT EXISTS (SELECT 1 FROM runs b"
-    " WHERE b.thread = r.thread AND b.id < r.id AND b.ended_at IS NULL)"
+    " WHERE b.thread = r.thread AND b.id < r.id"
+    " AND (b.ended_at IS NULL OR (b.status = 'cancelled' AND b.cancel = 'rollback')))"
 )
 """Condition on `runs r`; its value is the time."""
 _IS_READY = f"SELECT 1 FROM runs r WHERE r.run_id = ? AND {READY}"  # noqa: S608
@@ -102,6 +104,8 @@ def submit_work(thread: ThreadRow, run: NewRun, new: bool) -> Callable[[Batch], 
         connection.execute(_BUSY, (now, key))
         if first is not None:
             insert_event(batch, key, run.run_id, *first)
+        if run.delivery is not None:
+            insert_delivery(connection, ref.id, run.delivery)
         row = read_run(connection, run.run_id)
         return Submitted(row, True, is_ready(connection, run.run_id), tuple(cancelled))
 
@@ -182,6 +186,7 @@ def put_back(batch: Batch, run: RunRow) -> RunRow | None:
         if run.status == "success" or taken is not None:
             return None
         connection.execute(_REVIVE, (run.run_id,))
+        repeat_deliveries(connection, run.run_id)
     connection.execute(_BUSY, (time.time(), run.thread_key))
     return read_run(connection, run.run_id)
 

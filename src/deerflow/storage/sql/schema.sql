@@ -279,6 +279,8 @@ CREATE TABLE runs (
 
 CREATE UNIQUE INDEX ix_runs_idempotency ON runs (idempotency);
 
+CREATE INDEX ix_runs_rollback ON runs (cancel) WHERE cancel = 'rollback';
+
 CREATE INDEX ix_runs_status ON runs (status);
 
 CREATE INDEX ix_runs_thread ON runs (thread);

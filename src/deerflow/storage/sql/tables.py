@@ -69,6 +69,10 @@ runs = Table(
 )
 Index("ix_runs_thread", runs.c.thread)
 Index("ix_runs_status", runs.c.status)
+_ROLLBACK = runs.c.cancel == "rollback"
+Index(
+    "ix_runs_rollback", runs.c.cancel, sqlite_where=_ROLLBACK, postgresql_where=_ROLLBACK
+)  # next to none of all runs
 Index("ix_runs_idempotency", runs.c.idempotency, unique=True)
 
 run_events = Table(

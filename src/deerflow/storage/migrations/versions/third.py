@@ -53,6 +53,7 @@ def downgrade() -> None:
         op.drop_table(table)
     op.drop_index("ix_runs_idempotency", "runs")
     op.drop_index("ix_runs_status", "runs")
+    op.drop_index("ix_runs_rollback", "runs")
     with op.batch_alter_table("runs") as batch:
         for column in COLUMNS:
             batch.drop_column(column)
@@ -283,3 +284,12 @@ def _runs_columns() -> None:
     )
     op.create_index("ix_runs_idempotency", "runs", ["idempotency"], unique=True)
     op.create_index("ix_runs_status", "runs", ["status"], unique=False)
+    rollback = sa.text("cancel = 'rollback'")
+    op.create_index(
+        "ix_runs_rollback",
+        "runs",
+        ["cancel"],
+        unique=False,
+        sqlite_where=rollback,
+        postgresql_where=rollback,
+    )
