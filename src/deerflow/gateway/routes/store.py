@@ -111,8 +111,8 @@ async def search(given: ItemSearch, gate: Open, who: Reader) -> dict[str, Any]:
 async def namespaces(given: NamespaceSearch, gate: Open, who: Reader) -> dict[str, Any]:
     """Those that hold values."""
     found = await gate.runtime.harness.storage.items(who.user_id).alist_namespaces(
-        prefix=tuple(given.prefix) if given.prefix else None,
-        suffix=tuple(given.suffix) if given.suffix else None,
+        prefix=tuple(_checked(given.prefix)) if given.prefix else None,
+        suffix=tuple(_checked(given.suffix)) if given.suffix else None,
         max_depth=given.max_depth,
         limit=given.limit,
         offset=given.offset,
