@@ -188,6 +188,12 @@ class StorageError(DeerFlowError):
     code = "storage_error"
 
 
+class RecordError(StorageError):
+    """Something that was to be stored is nothing that can be stored."""
+
+    code = "bad_record"
+
+
 class ThreadGoneError(StorageError):
     """The thread was deleted; late writers are refused."""
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import orjson
 
-from deerflow.errors import StorageError
+from deerflow.errors import RecordError
 
 COMPRESS_ABOVE = 512
 """Bytes from which compressing is tried; below it the header eats the gain."""
@@ -22,7 +22,7 @@ def dump_json(value: Any) -> bytes:
     """JSON text of a value.
 
     Raises:
-        StorageError: the value is not JSON.
+        RecordError: the value is not JSON.
     """
     try:
         return orjson.dumps(value)
@@ -31,7 +31,7 @@ def dump_json(value: Any) -> bytes:
     try:
         return orjson.dumps(_clean(value))
     except TypeError as error:
-        raise StorageError(f"A record is not JSON: {error}.") from error
+        raise RecordError(f"A record is not JSON: {error}.") from error
 
 
 def load_json(data: bytes | str | None) -> Any:
@@ -43,7 +43,7 @@ def copied(value: Any) -> Any:
     """The value as a reader of the store would get it: through JSON and back.
 
     Raises:
-        StorageError: the value is not JSON.
+        RecordError: the value is not JSON.
     """
     return orjson.loads(dump_json(value))
 

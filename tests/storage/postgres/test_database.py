@@ -7,7 +7,7 @@ from dataclasses import replace
 import psycopg
 import pytest
 
-from deerflow.errors import StorageError
+from deerflow.errors import RecordError, StorageError
 from deerflow.storage.postgres.database import Place
 from deerflow.storage.postgres.storage import PostgresStorage
 from fakes.wire import Rule, Wire
@@ -175,6 +175,6 @@ async def test_a_character_that_text_cannot_hold_fails_alone(storage: PostgresSt
         return_exceptions=True,
     )
 
-    assert isinstance(results[1], StorageError)
+    assert isinstance(results[1], RecordError)
     assert "character 0" in str(results[1])
     assert await seqs(storage, key) == [(1, 1), (2, 2)]

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+import orjson
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from deerflow.errors import UsageError
 from deerflow.runtime.submission import SubmitOptions
@@ -24,6 +25,16 @@ class Body(BaseModel):
     """What bodies have in common."""
 
     model_config = ConfigDict(extra="ignore")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_json(cls, given: Any) -> Any:
+        """Refuse what has no JSON of its own, wherever it is: it could be neither kept nor told."""
+        try:
+            orjson.dumps(given)
+        except TypeError as error:
+            raise ValueError(f"{error}") from None
+        return given
 
 
 class RunBody(Body):

@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 from psycopg import pq
 
-from deerflow.errors import StorageError
+from deerflow.errors import RecordError, StorageError
 from deerflow.storage.sql.driver import Cursor, ServerError
 
 _HINT = re.compile(r"/\*pg (.*?)\*/")
@@ -157,6 +157,9 @@ def server_error(error: psycopg.Error, *, lost: bool) -> ServerError:
     """What a driver's error means to the user: a clear sentence, no address."""
     state = error.sqlstate or ""
     lost = lost or state.startswith(_AWAY)
+    if not state and isinstance(error, psycopg.DataError):  # psycopg itself looks for it
+        text = "A text holds the character 0, which the database cannot keep."
+        return ServerError(RecordError(text, cure="Leave it out."))
     message, cure, retryable = _meaning(error, state, lost)
     return ServerError(_storage_error(message, cure, retryable), state=state, lost=lost)
 
@@ -179,12 +182,6 @@ def _meaning(error: psycopg.Error, state: str, lost: bool) -> tuple[str, str, bo
     for begin, meaning in _MEANING.items():
         if state.startswith(begin):
             return meaning
-    if not state and isinstance(error, psycopg.DataError):
-        return (
-            "A text holds the character 0, which the database cannot keep.",
-            "Leave it out.",
-            False,
-        )
     said = error.diag.message_primary or str(error).partition("\n")[0] or type(error).__name__
     return (
         _away(said)
