@@ -7,17 +7,19 @@ import contextlib
 import random
 import signal
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
+from typing import Any, TypeVar
 
 from deerflow.events import Event
 from deerflow.runtime.request import RunRequest
 from deerflow.storage.protocol import RunRow, Storage
 from deerflow.wiring.runtime import Runtime
-from fakes.serving import ANSWER, Site, WorkerProcess, WorkerZygote, open_site
+from fakes.serving import Site, WorkerProcess, WorkerZygote, open_site
 
 UNKNOWN = "Outcome unknown"
 USERS = ("anna", "ben", "carl")
@@ -31,8 +33,10 @@ class Chaos:
         site: where everything is.
         zygote: forks workers.
         runtime: of the process that hands runs on.
-        workers: those that live.
+        workers: processes that live and may be killed; those that serve the API are among them.
         kills: moments of the kills, UTC seconds.
+        readers: of each run.
+        runs: in the order in which they were handed in.
     """
 
     site: Site
@@ -41,8 +45,8 @@ class Chaos:
     workers: list[WorkerProcess]
     dice: random.Random
     kills: list[float] = field(default_factory=list[float])
-    readers: dict[str, asyncio.Task[list[Event]]] = field(
-        default_factory=dict[str, "asyncio.Task[list[Event]]"]
+    readers: dict[str, asyncio.Task[list[Any]]] = field(
+        default_factory=dict[str, "asyncio.Task[list[Any]]"]
     )
     runs: list[RunRow] = field(default_factory=list[RunRow])
 
@@ -50,15 +54,23 @@ class Chaos:
     def storage(self) -> Storage:
         return self.runtime.harness.storage
 
+    def thread_of(self, number: int) -> str:
+        """Thread id of a run; tests may share a database."""
+        return f"{Path(self.site.home).name}-{number}"
+
     async def submit(self, number: int) -> None:
         """Hand in a run and read along from another connection, which breaks off now and then."""
         user = USERS[number % len(USERS)]
-        thread = f"{Path(self.site.home).name}-{number}"  # tests may share a database
-        request = RunRequest(task=f"Run {number}", thread_id=thread, user_id=user)
+        request = RunRequest(task=f"Run {number}", thread_id=self.thread_of(number), user_id=user)
         run = (await self.runtime.submissions.submit(request)).run
         self.runs.append(run)
         reader = _read_along(self.storage, run, random.Random(number))
         self.readers[run.run_id] = asyncio.create_task(reader)
+
+    def misread(self, run: RunRow, log: list[Event]) -> list[str]:
+        """What is wrong with what the run's reader has read."""
+        seen = [event.seq for event in self.readers[run.run_id].result()]
+        return [] if seen == [event.seq for event in log] else [f"its reader saw {seen}"]
 
     async def kill(self) -> None:
         """Kill one worker that is at work, and start another in its place."""
@@ -68,7 +80,7 @@ class Chaos:
         code = await asyncio.to_thread(worker.kill)
         assert code == -signal.SIGKILL, f"a worker ended by itself with {code}"
         self.kills.append(time.time())
-        self.workers[place] = await asyncio.to_thread(self.zygote.start, self.site)
+        self.workers[place] = await asyncio.to_thread(worker.again)
 
     async def storm(self, waves: int, runs: int, seconds: float) -> None:
         """Hand in waves of runs, and kill a worker in the middle of each.
@@ -84,6 +96,39 @@ class Chaos:
             await asyncio.sleep(self.dice.uniform(0.1, seconds))  # no synchronisation: the moment
             await self.kill()
 
+    async def siege(self, runs: int, seconds: float, rounds: int) -> None:
+        """Hand in runs, and kill a worker at a steady beat until all have ended; again and again.
+
+        Args:
+            runs: in each round.
+            seconds: between two kills.
+            rounds: how often.
+        """
+        over = asyncio.Event()
+        killing = asyncio.create_task(self._kill_steadily(seconds, over))
+        try:
+            for turn in range(rounds):
+                for number in range(turn * runs, (turn + 1) * runs):
+                    await self.submit(number)
+                ending = asyncio.gather(*self.readers.values())
+                await asyncio.wait(
+                    {ending, killing}, timeout=600, return_when=asyncio.FIRST_COMPLETED
+                )
+                if killing.done():
+                    await killing
+                assert ending.done(), "runs do not end"
+        finally:
+            over.set()
+            await asyncio.wait({killing})
+
+    async def _kill_steadily(self, seconds: float, over: asyncio.Event) -> None:
+        while not over.is_set():
+            try:
+                async with asyncio.timeout(seconds):
+                    await over.wait()
+            except TimeoutError:
+                await self.kill()
+
     async def ended(self, seconds: float) -> list[RunRow]:
         """All runs, once every reader has read its end."""
         async with asyncio.timeout(seconds):
@@ -95,13 +140,26 @@ class Chaos:
 @asynccontextmanager
 async def chaos(site: Site, zygote: WorkerZygote, number: int) -> AsyncGenerator[Chaos]:
     """So many workers, the first of them ready."""
-    dice = random.Random(7)
     workers = [await asyncio.to_thread(zygote.start, site) for _ in range(number)]
-    one: Chaos | None = None
+    async with among(site, workers, partial(Chaos, site, zygote)) as one:
+        yield one
+
+
+Made = TypeVar("Made", bound=Chaos)
+
+
+@asynccontextmanager
+async def among(
+    site: Site,
+    workers: list[WorkerProcess],
+    make: Callable[[Runtime, list[WorkerProcess], random.Random], Made],
+) -> AsyncGenerator[Made]:
+    """Running processes, the first of them ready; killed at the end, and the readers stopped."""
+    one: Made | None = None
     try:
         await until(lambda: bool(site.read("ready")))
         async with open_site(site, execute=False) as runtime:
-            one = Chaos(site, zygote, runtime, workers, dice)
+            one = make(runtime, workers, random.Random(7))
             yield one
             for reader in one.readers.values():
                 reader.cancel()
@@ -138,13 +196,14 @@ async def examine(one: Chaos, rows: list[RunRow]) -> list[str]:
     site = one.site
     effects = Counter((line["run"], line["place"]) for line in site.read("effects"))
     reads = Counter((line["run"], line["place"]) for line in site.read("reads"))
+    requests: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for line in site.read("requests"):
+        requests[line["task"]].append(line)
     wrong += [f"effect {key} happened {n} times" for key, n in effects.items() if n > 1]
     for row in rows:
         log = await one.storage.events.read(row.thread_key, limit=10_000)
-        seen = one.readers[row.run_id].result()
-        if [event.seq for event in seen] != [event.seq for event in log]:
-            wrong.append(f"{row.run_id}: its reader saw {[e.seq for e in seen]}")
-        wrong += [f"{row.run_id}: {problem}" for problem in _log(row, log, len(one.kills))]
+        problems = _log(site, row, log, len(one.kills)) + one.misread(row, log)
+        wrong += [f"{row.run_id}: {problem}" for problem in problems]
         unknown = {
             event.payload["message"]["tool_call_id"]
             for event in log
@@ -155,11 +214,11 @@ async def examine(one: Chaos, rows: list[RunRow]) -> list[str]:
                 wrong.append(f"{row.run_id}: effect {place} never happened and nobody said so")
             if reads[row.run_id, place] == 0:
                 wrong.append(f"{row.run_id}: read {place} never happened")
-        wrong += _requests(site, row, log)
+        wrong += _requests(requests[row.input["task"]], row, log)
     return wrong
 
 
-def _log(row: RunRow, log: list[Event], kills: int) -> list[str]:
+def _log(site: Site, row: RunRow, log: list[Event], kills: int) -> list[str]:
     found: list[str] = []
     if row.status != "success":
         found.append(f"ended {row.status} ({row.error})")
@@ -171,7 +230,7 @@ def _log(row: RunRow, log: list[Event], kills: int) -> list[str]:
     messages = [event.payload["message"] for event in log if event.type == "message"]
     ids = Counter(message["id"] for message in messages)
     found += [f"message {ident} stands {n} times in the log" for ident, n in ids.items() if n > 1]
-    if not any(ANSWER in str(message["content"]) for message in messages):
+    if not any(site.answer in str(message["content"]) for message in messages):
         found.append("gave no answer")
     calls = {call["id"] for message in messages for call in message.get("tool_calls", ())}
     results = {message["tool_call_id"] for message in messages if message["type"] == "tool"}
@@ -183,18 +242,15 @@ def _log(row: RunRow, log: list[Event], kills: int) -> list[str]:
     return found
 
 
-def _requests(site: Site, row: RunRow, log: list[Event]) -> list[str]:
+def _requests(requests: list[dict[str, Any]], row: RunRow, log: list[Event]) -> list[str]:
     """Replies that were recorded and asked for once more."""
-    task = row.input["task"]
     replies = [
         event.created_at
         for event in log
         if event.type == "message" and event.payload["message"]["type"] == "ai"
     ]
     return [
-        f"reply {line['answered'] + 1} of {task} was asked for again"
-        for line in site.read("requests")
-        if line["task"] == task
-        and line["answered"] < len(replies)
-        and line["at"] > replies[line["answered"]]
+        f"reply {line['answered'] + 1} of {row.input['task']} was asked for again"
+        for line in requests
+        if line["answered"] < len(replies) and line["at"] > replies[line["answered"]]
     ]

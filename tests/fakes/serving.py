@@ -1,6 +1,6 @@
-"""Worker processes that may be killed at any moment, and the zygote that forks them.
+"""Processes of a service that may be killed at any moment, and the zygote that forks them.
 
-The zygote imports everything once, so that a new worker costs a fork. What a worker does to the
+The zygote imports everything once, so that a new process costs a fork. What a worker does to the
 outside stands in files that all append to.
 """
 
@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import importlib
 import json
 import logging
 import os
@@ -21,11 +22,16 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+import uvicorn
 from langchain_core.tools import BaseTool, StructuredTool
 from langgraph.prebuilt import ToolRuntime
 
 import deerflow
 import fakes
+from deerflow.config.load import LoadedConfig
+from deerflow.gateway.app import create_app
+from deerflow.gateway.config import GatewayConfig
+from deerflow.gateway.server import listen
 from deerflow.models.scripted import ScriptedChatModel
 from deerflow.wiring.parts import Given
 from deerflow.wiring.runtime import Runtime, open_runtime
@@ -46,6 +52,8 @@ class Site:
         latency: seconds that each model call takes.
         pause: seconds that each effect takes.
         rounds: of tools in each run.
+        answer: what each run says at last.
+        gap_ms: between two words of it.
     """
 
     home: str
@@ -54,6 +62,8 @@ class Site:
     latency: float = 0.05
     pause: float = 0.01
     rounds: int = ROUNDS
+    answer: str = ANSWER
+    gap_ms: int = 0
 
     def write(self, ledger: str, **line: Any) -> None:
         """Append one line, whole or not at all (O_APPEND, one write)."""
@@ -81,7 +91,7 @@ class Site:
             }
             for number in range(self.rounds)
         ]
-        return [*rounds, {"text": ANSWER}] * 3
+        return [*rounds, {"text": self.answer, "gap_ms": self.gap_ms}] * 3
 
 
 class CountedModel(ScriptedChatModel):
@@ -128,9 +138,8 @@ def make_tools(site: Site) -> Sequence[BaseTool]:
     ]
 
 
-@asynccontextmanager
-async def open_site(site: Site, *, execute: bool) -> AsyncGenerator[Runtime]:
-    """The service of one process."""
+def config_of(site: Site) -> LoadedConfig:
+    """Its configuration."""
     model = {
         "name": "scripted",
         "use": f"{__name__}:{CountedModel.__name__}",
@@ -139,11 +148,14 @@ async def open_site(site: Site, *, execute: bool) -> AsyncGenerator[Runtime]:
         "site": site,
     }
     sections = {"database": site.database, "runtime": site.runtime, "models": [model]}
-    config = scripted_config([], **sections)
+    return loaded(scripted_config([], **sections), Path(site.home))
+
+
+@asynccontextmanager
+async def open_site(site: Site, *, execute: bool) -> AsyncGenerator[Runtime]:
+    """The service of one process."""
     given = Given(tools=make_tools(site))
-    async with open_runtime(
-        loaded(config, Path(site.home)), {}, execute=execute, given=given
-    ) as runtime:
+    async with open_runtime(config_of(site), {}, execute=execute, given=given) as runtime:
         yield runtime
 
 
@@ -157,12 +169,33 @@ async def _work(site: Site) -> None:
         await runtime.engine.drain(10)
 
 
-class WorkerProcess:
-    """A forked worker."""
+async def _serve(site: Site, port: int, *, execute: bool) -> None:
+    """The life of a process that serves the API on a port of loopback, with a worker or without."""
+    process = GatewayConfig(port=port, execute=execute, auth_disabled=True)
 
-    def __init__(self, zygote: WorkerZygote, pid: int) -> None:
+    @asynccontextmanager
+    async def opener() -> AsyncGenerator[Runtime]:
+        async with open_site(site, execute=execute) as runtime:
+            site.write("ready", worker=runtime.engine.worker_id)
+            yield runtime
+
+    app = create_app(process, config_of(site), {}, opener=opener)
+    settings = uvicorn.Config(app, log_config=None, access_log=False, ws="websockets-sansio")
+    with listen(process) as listener:
+        await uvicorn.Server(settings).serve([listener])
+
+
+class WorkerProcess:
+    """A forked process that executes runs, serves the API, or both."""
+
+    def __init__(self, zygote: WorkerZygote, command: dict[str, Any]) -> None:
         self._zygote = zygote
-        self.pid = pid
+        self._command = command
+        self.pid = zygote.ask(command)
+
+    def again(self) -> WorkerProcess:
+        """Another of the kind."""
+        return WorkerProcess(self._zygote, self._command)
 
     def signal(self, number: signal.Signals) -> int:
         """Send it and wait for the end; its exit code, negative for a signal."""
@@ -175,7 +208,7 @@ class WorkerProcess:
 
 
 class WorkerZygote:
-    """Handle of the process that forks workers."""
+    """Handle of the process that forks the others."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
         self._process = process
@@ -189,7 +222,12 @@ class WorkerZygote:
 
     def start(self, site: Site) -> WorkerProcess:
         """Fork a worker."""
-        return WorkerProcess(self, self.ask({"site": asdict(site)}))
+        return WorkerProcess(self, {"site": asdict(site)})
+
+    def start_api(self, site: Site, port: int, *, execute: bool) -> WorkerProcess:
+        """Fork a process that serves the API, and executes runs if that is wanted."""
+        command = {"site": asdict(site), "port": port, "execute": execute}
+        return WorkerProcess(self, command)
 
 
 @contextmanager
@@ -207,7 +245,8 @@ def worker_zygote() -> Iterator[WorkerZygote]:
 
 def serve() -> None:
     """The zygote: no thread, no connection, no loop; it forks and reaps."""
-    import dbos  # noqa: F401, PLC0415  # 1.5 s that no worker has to wait for
+    for module in ("dbos", "deerflow.storage.postgres.storage", "aiohttp"):
+        importlib.import_module(module)  # what is loaded late elsewhere; no child waits for it
 
     for line in sys.stdin:
         command = json.loads(line)
@@ -217,20 +256,23 @@ def serve() -> None:
         else:
             answer = os.fork()
             if answer == 0:
-                _become(Site(**command["site"]))
+                _become(command)
         print(answer, flush=True)
 
 
-def _become(site: Site) -> None:
-    """The worker's whole life; it never returns into the zygote's loop."""
-    code = 1
+def _become(command: dict[str, Any]) -> None:
+    """The process's whole life; it never returns into the zygote's loop."""
+    code, site = 1, Site(**command["site"])
     try:
         os.dup2(os.open(os.devnull, os.O_RDWR), 0)
         os.dup2(2, 1)
         logging.basicConfig(
             level=logging.WARNING, filename=Path(site.home, f"worker-{os.getpid()}.log")
         )
-        asyncio.run(_work(site))
+        if "port" in command:
+            asyncio.run(_serve(site, command["port"], execute=command["execute"]))
+        else:
+            asyncio.run(_work(site))
         code = 0
     finally:
         if code:

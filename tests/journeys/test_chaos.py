@@ -28,19 +28,41 @@ def zygote() -> Iterator[WorkerZygote]:
         yield running
 
 
-@pytest.mark.parametrize(("backend", "workers"), [("postgres", 3), ("sqlite", 1)])
-async def test_chaos(
-    zygote: WorkerZygote, tmp_path: Path, scale: Scale, backend: str, workers: int
-) -> None:
+BACKENDS = pytest.mark.parametrize(("backend", "workers"), [("postgres", 3), ("sqlite", 1)])
+
+
+@contextlib.contextmanager
+def site_on(backend: str, home: Path) -> Iterator[Site]:
+    """A service with 5 rounds of tools in each run, 50 ms for each answer of the model."""
     with contextlib.ExitStack() as stack:
         database: dict[str, Any] = {"backend": backend}
         if backend == "postgres":
             need_postgres()
             database = stack.enter_context(served_schema())
-        site = Site(str(tmp_path), database, LEASE)
+        yield Site(str(home), database, LEASE)
+
+
+@BACKENDS
+async def test_chaos(zygote: WorkerZygote, tmp_path: Path, backend: str, workers: int) -> None:
+    """Runs come in all the time, and a worker dies at any moment."""
+    with site_on(backend, tmp_path) as site:
         async with chaos(site, zygote, workers) as one:
-            await one.storm(scale(6, 60), 10 if workers > 1 else 4, scale(1, 3))
-            wrong = await examine(one, await one.ended(scale(120, 900)))
+            await one.storm(6, 10 if workers > 1 else 4, 1)
+            wrong = await examine(one, await one.ended(120))
+    assert wrong == []
+
+
+@pytest.mark.soak
+@BACKENDS
+async def test_chaos_at_full_length(
+    zygote: WorkerZygote, tmp_path: Path, backend: str, workers: int
+) -> None:
+    """60 runs at once, a worker killed every 3 s until they have ended; twenty times."""
+    with site_on(backend, tmp_path) as site:
+        async with chaos(site, zygote, workers) as one:
+            await one.siege(60, 3, 20)
+            wrong = await examine(one, await one.ended(120))
+    assert len(one.kills) >= 20
     assert wrong == []
 
 

@@ -94,6 +94,30 @@ async def test_a_reader_who_comes_back_in_mid_text_gets_the_rest(tmp_path: Path)
     assert text_of([*seen, *more, *rest], "m") == ANSWER
 
 
+async def test_a_piece_may_come_before_the_event_that_begins_its_message(tmp_path: Path) -> None:
+    """Pieces and events reach other processes by ways of their own."""
+    modes = ["messages-tuple", "updates"]
+    async with log(tmp_path) as found, aclosing(found.follow(modes)) as chunks:
+        await found.begin()
+        await found.add("title", title="Answers")
+        seen = frames_of(await anext(chunks))
+        while seen[-1].event != "updates":  # the reader is up to date
+            seen += frames_of(await anext(chunks))
+        await found.piece("m", 0, ANSWER[:10])
+        seen += await _until(chunks, "m", ANSWER[:10])
+        first = seen[-1].id
+        await found.add("model_started", turn=1, message_id="m")
+        await found.piece("m", 10, ANSWER[10:20])
+        seen += await _until(chunks, "m", ANSWER[10:20])
+        await found.finish("m", ANSWER)
+        await found.end()
+        seen += frames_of(b"".join([chunk async for chunk in chunks]))
+        rest = await found.read(modes, first)
+    assert text_of(seen, "m") == ANSWER
+    assert text_of(rest, "m") == ANSWER[10:]
+    assert CUT not in str([frame.data for frame in (*seen, *rest)])
+
+
 async def test_reasoning_travels_beside_the_text(tmp_path: Path) -> None:
     async with log(tmp_path) as found, aclosing(found.follow(["messages-tuple"])) as chunks:
         await found.begin()

@@ -99,17 +99,17 @@ class Parts:
         self._done: set[str] = set()
 
     @property
-    def sent(self) -> tuple[int, int]:
-        """Characters of the open message that the reader has, for keys of the cache."""
-        return (self.writing.text, self.writing.thinking) if self.writing else (0, 0)
+    def sent(self) -> tuple[str, int, int]:
+        """The open message, and how much of it the reader has, for keys of the cache."""
+        writing = self.writing
+        return (writing.message_id, writing.text, writing.thinking) if writing else ("", 0, 0)
 
     def note(self, event: Event) -> None:
         """Take in an event, after its parts were made or found in the cache."""
         kind = event.type
         self._tell_children(event)
         if kind == "model_started":
-            self._close()
-            self.writing = Writing(str(event.payload["message_id"]), event.seq)
+            self._begin(str(event.payload["message_id"]), event.seq)
             self.step += 1
         elif kind == "message":
             self._done.add(str(event.payload["message"].get("id")))
@@ -120,6 +120,13 @@ class Parts:
         ):
             self._close()
 
+    def _begin(self, message_id: str, seq: int) -> None:
+        if self.writing is not None and self.writing.message_id == message_id:
+            self.writing.began = seq  # its first piece came before: pieces travel by themselves
+        else:
+            self._close()
+            self.writing = Writing(message_id, seq)
+
     def _close(self) -> None:
         if self.writing is not None:
             self._done.add(self.writing.message_id)
@@ -128,9 +135,9 @@ class Parts:
     def resume(self, message_id: str, offset: int) -> None:
         """The reader has so many characters of the open message (of its reasoning)."""
         if self.writing is not None and message_id.endswith(THINKING):
-            self.writing.thinking = offset
+            self.writing.thinking = max(self.writing.thinking, offset)
         elif self.writing is not None:
-            self.writing.text = offset
+            self.writing.text = max(self.writing.text, offset)
 
     def take(self, message_id: str, offset: int, text: str) -> tuple[int, str]:
         """Take in a piece of the open message.
@@ -216,8 +223,9 @@ class Parts:
     def _messages(self, event: Event) -> list[Part]:
         if event.type == "message" and event.payload["message"]["type"] in ("ai", "tool"):
             return self._finished(event)
-        void = event.type in ("model_started", "run_ended", "run_started") or (
-            event.type == "model_retry" and self._is_open(event.payload.get("message_id"))
+        same = self._is_open(event.payload.get("message_id"))
+        void = event.type in ("run_ended", "run_started") or (
+            same if event.type == "model_retry" else event.type == "model_started" and not same
         )
         if not void or self.writing is None or not self.writing.shown:
             return []
