@@ -185,3 +185,26 @@ async def test_a_resume_whose_agent_is_gone_leaves_the_run_as_it_is(tmp_path: Pa
                 await harness.runs.start(again)
         soul.with_name("gone").rename(soul)
         assert (await (await harness.runs.start(again)).result()).text == "Hi."
+
+
+async def test_fields_of_clients_are_kept_and_an_agent_is_removed(tmp_path: Path) -> None:
+    profiles = FolderProfiles(lambda user: tmp_path / user)
+    accepted = {"tool_groups": ["web"], "model_settings": {"temperature": 0.2}}
+    await profiles.save("ann", LeadProfile(name="clerk", soul="S."), accepted=accepted)
+    kept = await profiles.accepted("ann", "clerk")
+    assert (kept["tool_groups"], kept["model_settings"]) == (("web",), {"temperature": 0.2})
+    assert await profiles.delete("ann", "clerk") is True
+    assert await profiles.delete("ann", "clerk") is False
+    assert await profiles.list("ann") == []
+
+
+async def test_removing_an_agent_follows_no_link(tmp_path: Path) -> None:
+    profiles = FolderProfiles(lambda user: tmp_path / user)
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "SOUL.md").write_text("S.")
+    (tmp_path / "ann").mkdir()
+    (tmp_path / "ann" / "clerk").symlink_to(outside)
+    assert await profiles.delete("ann", "../outside") is False
+    assert await profiles.delete("ann", "clerk") is True
+    assert (outside / "SOUL.md").exists()

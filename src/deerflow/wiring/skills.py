@@ -12,7 +12,7 @@ from deerflow.skills.chosen import CHOICE, ChosenSkills
 from deerflow.skills.folder import FolderSkills
 from deerflow.skills.listing import no_skill
 from deerflow.skills.own import OwnSkills
-from deerflow.skills.protocol import Skill, SkillStore
+from deerflow.skills.protocol import Skill, SkillListing, SkillStore
 from deerflow.storage.protocol import Documents
 from deerflow.wiring.stores import thread_folders, user_folder
 
@@ -53,12 +53,11 @@ async def find_skill(harness: Harness, user_id: str, name: str) -> tuple[Skill, 
     Raises:
         NotFoundError: there is none; names what is near.
     """
-    store = every_skill(harness)
-    found, _ = await store.all(user_id)
+    found, problems = await every_skill(harness).all(user_id)
     for skill, enabled in found:
         if skill.name == name:
             return skill, enabled
-    raise no_skill(name, await store.list(user_id))
+    raise no_skill(name, SkillListing(tuple(skill for skill, _ in found), problems))
 
 
 async def choose_skill(harness: Harness, user_id: str, name: str, enabled: bool | None) -> None:
