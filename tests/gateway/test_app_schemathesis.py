@@ -149,6 +149,7 @@ def report(fuzzer: Fuzzer) -> str:
     return "\n".join(f"{name}: {what}" for name, what in sorted(fuzzer.problems.items()))
 
 
+@pytest.mark.timeout(300)
 async def test_drawn_requests_are_answered_as_the_document_says(tmp_path: Path) -> None:
     fuzzer = await fuzz(tmp_path, lambda fuzzer: fuzzer.round(3))
 

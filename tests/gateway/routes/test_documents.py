@@ -74,7 +74,12 @@ async def test_the_store_keeps_users_apart(tmp_path: Path) -> None:
         found = (await anna.post("/api/store/items/search", json=search)).json()
         none = (await ben.post("/api/store/items/search", json=search)).json()
         spaces = (await ben.post("/api/store/namespaces", json={})).json()
-        bad = await anna.put("/api/store/items", json={**item, "namespace": ["a.b"]})
+        bad = [
+            await anna.put("/api/store/items", json={**item, "namespace": [label]})
+            for label in ("a.b", "a\0b", "langgraph")
+        ]
+        bad.append(await anna.post("/api/store/namespaces", json={"prefix": ["a.b"]}))
+        bad.append(await anna.post("/api/store/namespaces", json={"suffix": ["a.b"]}))
     assert put.status_code == 204
     assert hers["value"] == {"n": 1}
     assert his.status_code == 404
