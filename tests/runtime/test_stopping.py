@@ -12,8 +12,11 @@ from langchain_core.tools import StructuredTool
 
 from deerflow.events import Event
 from deerflow.runtime.stopping import ended, roll_back
+from deerflow.runtime.worker import Worker
+from deerflow.storage.owner import this_owner
 from deerflow.subagents.answers import STOPPED
 from fakes.children import model, says, task
+from fakes.gates import Gate
 from fakes.opened import USER, opened_runtime
 from fakes.sandboxes import SMALL, until
 
@@ -122,6 +125,29 @@ async def test_taking_a_run_back_twice_is_taking_it_back_once(tmp_path: Path) ->
             await roll_back(here.parts, run)
         assert await here.said() == ["1", "a"]
         assert [r.run_id for r in await here.runtime.submissions.runs(USER, "t")] != [run.run_id]
+
+
+async def test_a_run_is_taken_back_when_its_worker_died_before_it_could(tmp_path: Path) -> None:
+    gate = Gate()
+    more: dict[str, Any] = {"tools": [gate.tool()], "database": FILE}
+    script = [{"text": "a"}, {"calls": [{"name": "hold"}]}, {"text": "c"}]
+    async with opened_runtime(script[:1], tmp_path, **more) as here:
+        await here.finish("1")
+    async with opened_runtime(script[1:2], tmp_path, execute=False, **more) as here:
+        run, queue = await here.submit("2"), here.storage.queue
+        await here.storage.workers.register("w-dies", this_owner(), seconds=30)
+        dies = Worker(here.parts, "w-dies")  # it ends the run, and that is the last it does
+        task = asyncio.create_task(dies.execute(run.run_id))
+        await gate.reached(1)
+        later = await here.submit("3", options={"strategy": "rollback"})
+        await dies.look()
+        assert await task is None, "the next run began on what is to be taken back"
+        assert [left.run_id for left in await queue.to_take_back()] == [run.run_id]
+    async with opened_runtime(script[2:], tmp_path, **more) as here:
+        async with asyncio.timeout(20):
+            await here.runtime.submissions.wait(run.thread_key, later.run_id)
+        assert await here.storage.threads.run(run.run_id) is None
+        assert await here.said() == ["1", "a", "3", "c"]
 
 
 async def test_waiting_ends_with_the_time_or_the_run(tmp_path: Path) -> None:

@@ -117,6 +117,22 @@ async def test_rollback_leaves_nothing_of_the_run_before(
         assert first.run_id not in {e.run_id for e in await here.log()}
 
 
+async def test_rollback_takes_the_place_of_a_run_that_waits(
+    tmp_path: Path, database: dict[str, Any]
+) -> None:
+    gate = Gate()
+    script = [HOLD, {"text": "after"}]
+    async with opened_runtime(script, tmp_path, tools=gate.tools(), database=database) as here:
+        waits = await here.submit("1", options={"after_seconds": 3600.0})
+        async with asyncio.timeout(1.5):  # nobody has to find it first
+            run = await here.submit("2", options={"strategy": "rollback"})
+            await gate.entered.wait()
+        gate.open.set()
+        await here.runtime.submissions.wait(run.thread_key, run.run_id)
+        assert await here.storage.threads.run(waits.run_id) is None
+        assert await here.said() == ["2", "", "held", "after"]
+
+
 async def test_cancel_by_rollback_takes_the_run_back(
     tmp_path: Path, database: dict[str, Any]
 ) -> None:

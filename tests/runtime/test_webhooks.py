@@ -17,7 +17,7 @@ from aiohttp.test_utils import TestServer
 
 from deerflow.config.storage import RuntimeConfig
 from deerflow.errors import UsageError
-from deerflow.runtime.webhooks import MOST_ATTEMPTS, Webhooks, signature, wait_after
+from deerflow.runtime.webhooks import MOST_ATTEMPTS, Webhooks, call_for, signature, wait_after
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Decision
 from fakes.approving import ASK, Desk, call, guarded
@@ -113,7 +113,9 @@ async def outbox(here: Any, heard: Receiver, clock: Clock, **options: Any) -> tu
     """An outbox of its own over the service's store, with one row that is due."""
     hooks = Webhooks(here.storage, RuntimeConfig.model_validate(options), clock=clock)
     run = await here.finish("1")
-    await hooks.add(USER, run, heard.url)
+    row = call_for(await here.thread(), run.run_id, heard.url)
+    assert row is not None
+    await here.storage.deliveries.add(row)
     return hooks, run.run_id
 
 

@@ -14,7 +14,6 @@ from deerflow.guardrails import approvals
 from deerflow.runtime.history import address, reader
 from deerflow.runtime.parts import RunParts
 from deerflow.runtime.stopping import ended
-from deerflow.runtime.webhooks import Webhooks
 from deerflow.storage.protocol import ApprovalRow, Decision, RunRow, ThreadRow
 
 if TYPE_CHECKING:
@@ -32,14 +31,12 @@ class Answers:
     Args:
         parts: what runs are driven with.
         engine: executes them, here or elsewhere.
-        webhooks: told of the next end of a run that goes on.
     """
 
-    def __init__(self, parts: RunParts, engine: Engine, webhooks: Webhooks) -> None:
+    def __init__(self, parts: RunParts, engine: Engine) -> None:
         self._parts = parts
         self._storage = parts.storage
         self._engine = engine
-        self._webhooks = webhooks
 
     async def expire(self) -> int:
         """Carry out what has expired, of all users; their runs go on. Returns how many rows."""
@@ -103,7 +100,6 @@ class Answers:
             return None
         back = await storage.queue.put_back(run_id)
         if back is not None:
-            await self._webhooks.again(back)
             await self._engine.start(back, user_id)
         return back
 

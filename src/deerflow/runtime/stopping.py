@@ -11,10 +11,13 @@ from deerflow.errors import ConflictError
 from deerflow.events import Event
 from deerflow.runtime.parts import RunParts
 from deerflow.storage.protocol import Cancel, RunRow, Storage, ThreadRow
+from deerflow.storage.states import is_to_take_back
 
 if TYPE_CHECKING:
     from deerflow.runtime.engine import Engine
 
+LEFT_SECONDS = 2.0
+"""Whoever ends a run takes it back within them, unless it has died."""
 LOOK = 1.0
 """Seconds between two looks at a row whose end is awaited by its event: a removed run has none."""
 
@@ -44,6 +47,27 @@ async def stop(engine: Engine, parts: RunParts, run: RunRow, action: Cancel) -> 
         await roll_back(parts, asked)
     await start_next(engine, parts.storage, run.thread_key)
     return asked
+
+
+async def displace(engine: Engine, parts: RunParts, run: RunRow) -> None:
+    """Bring to its end what a new run of its thread asked to stop; it was asked for already."""
+    if run.ended_at is None:
+        await engine.stop(run.run_id)
+    elif is_to_take_back(run):
+        await roll_back(parts, run)
+        await start_next(engine, parts.storage, run.thread_key)
+
+
+async def take_back(engine: Engine, parts: RunParts) -> int:
+    """Take back what a process left that died between the end of a run and its rollback.
+
+    Nothing of the thread begins before that. Returns how many; safe in any number of processes.
+    """
+    left = await parts.storage.queue.to_take_back(ended_for=LEFT_SECONDS)
+    for run in left:
+        await roll_back(parts, run)
+        await start_next(engine, parts.storage, run.thread_key)
+    return len(left)
 
 
 async def start_next(engine: Engine, storage: Storage, thread_key: str) -> None:

@@ -18,8 +18,8 @@ from deerflow.runtime.checks import no_thread
 from deerflow.runtime.lookup import MOST, Lookup
 from deerflow.runtime.parts import RunParts
 from deerflow.runtime.request import RunRequest
-from deerflow.runtime.stopping import ended, roll_back, stop
-from deerflow.runtime.webhooks import Webhooks
+from deerflow.runtime.stopping import displace, ended, roll_back, stop
+from deerflow.runtime.webhooks import Webhooks, call_for
 from deerflow.storage.protocol import (
     ApprovalRow,
     Cancel,
@@ -28,6 +28,7 @@ from deerflow.storage.protocol import (
     Strategy,
     Submitted,
 )
+from deerflow.storage.states import is_to_take_back
 
 if TYPE_CHECKING:
     from deerflow.runtime.engine import Engine
@@ -88,7 +89,7 @@ class Submissions(Lookup):
         self._engine = engine
         self._admission = Admission(parts)
         self.webhooks = webhooks or Webhooks(parts.storage, parts.config.runtime)
-        self.answers = Answers(parts, engine, self.webhooks)
+        self.answers = Answers(parts, engine)
 
     # --- handing in ---
 
@@ -116,10 +117,11 @@ class Submissions(Lookup):
                 not_before=not_before,
                 priority=options.priority,
                 idempotency_key=options.idempotency_key,
+                delivery=call_for(prepared.thread, prepared.run_id, options.webhook),
             )
             submitted = await storage.queue.submit(prepared.thread, run, new=prepared.new)
         if submitted.created:
-            await self._follow_up(submitted, request.user_id, options)
+            await self._follow_up(submitted)
         if submitted.ready and submitted.run.ended_at is None:
             await self._engine.start(submitted.run, request.user_id)
         return submitted
@@ -143,17 +145,13 @@ class Submissions(Lookup):
             if found is None:
                 raise no_thread(request.thread_id)
 
-    async def _follow_up(self, submitted: Submitted, user_id: str, options: SubmitOptions) -> None:
-        """What belongs to a new run: its webhook, the end of those that it displaces."""
-        storage, run = self._parts.storage, submitted.run
-        if options.webhook is not None:
-            await self.webhooks.add(user_id, run, options.webhook)
+    async def _follow_up(self, submitted: Submitted) -> None:
+        """What belongs to a new run: the end of those that it displaces."""
         for other in submitted.cancelled:
-            with contextlib.suppress(ConflictError):  # it has ended by now
-                action: Cancel = "rollback" if options.strategy == "rollback" else "interrupt"
-                await stop(self._engine, self._parts, other, action)
+            await displace(self._engine, self._parts, other)
         if submitted.ready:
-            await approvals.supersede(storage, time.time(), run.thread_key)
+            now, key = time.time(), submitted.run.thread_key
+            await approvals.supersede(self._parts.storage, now, key)
 
     # --- ending ---
 
@@ -184,7 +182,7 @@ class Submissions(Lookup):
         if not wait:
             return asked
         done = await ended(self._parts.storage, thread, asked)
-        if done.status == "cancelled" and done.cancel == "rollback":
+        if is_to_take_back(done):
             await roll_back(self._parts, done)  # its worker does the same, unless it has died
         return done
 

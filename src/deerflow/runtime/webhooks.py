@@ -28,7 +28,7 @@ import orjson
 from deerflow.config.storage import RuntimeConfig
 from deerflow.errors import UsageError
 from deerflow.runtime.outward import Outward, RefusedAddressError
-from deerflow.storage.protocol import Delivery, RunRow, Storage
+from deerflow.storage.protocol import Delivery, RunRow, Storage, ThreadRow
 
 logger = logging.getLogger(__name__)
 
@@ -89,19 +89,6 @@ class Webhooks:
                 f"The webhook {host} belongs to an inner network.",
                 cure="An administrator can allow it by `runtime.webhook_hosts`.",
             ) from None
-
-    async def add(self, user_id: str, run: RunRow, url: str) -> None:
-        """Note that an address is to be called when the run has ended."""
-        row = Delivery(uuid.uuid4().hex, user_id, run.thread_key, run.run_id, url)
-        await self._storage.deliveries.add(row)
-
-    async def again(self, run: RunRow) -> None:
-        """The run goes on: its addresses are called at its next end as well."""
-        known = {
-            (row.user_id, row.url) for row in await self._storage.deliveries.of_run(run.run_id)
-        }
-        for user_id, url in known:
-            await self.add(user_id, run, url)
 
     async def tick(self) -> int:
         """Make the calls that are due, in any process; returns how many were tried."""
@@ -183,6 +170,13 @@ class Webhooks:
         if 200 <= status < 300:
             return "", False
         return f"status {status}", status == GONE
+
+
+def call_for(thread: ThreadRow, run_id: str, url: str | None) -> Delivery | None:
+    """The row of an address that is to be called when a run has ended; None without one."""
+    if url is None:
+        return None
+    return Delivery(uuid.uuid4().hex, thread.user_id, thread.thread_key, run_id, url)
 
 
 def told(run: RunRow, thread_id: str) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from deerflow.runtime.driving import Driver, is_fault
 from deerflow.runtime.parts import Job, RunParts
 from deerflow.runtime.request import RunResult
 from deerflow.storage.protocol import RunRow
+from deerflow.storage.states import is_to_take_back
 
 logger = logging.getLogger(__name__)
 
@@ -188,7 +189,7 @@ class Worker:
         self._faults.pop(row.run_id, None)
         if result.status == "cancelled" and self._roll_back is not None:
             ended = await self._storage.threads.run(row.run_id)
-            if ended is not None and ended.cancel == "rollback":
+            if ended is not None and is_to_take_back(ended):
                 await self._roll_back(self._parts, ended)
 
     def stop(self, run_id: str) -> None:

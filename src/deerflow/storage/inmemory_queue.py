@@ -15,7 +15,7 @@ from deerflow.storage.inmemory_tables import Sent, Tables
 from deerflow.storage.inmemory_threads import MemoryThreads
 from deerflow.storage.owner import WORKER
 from deerflow.storage.protocol import Cancel, NewRun, RunRow, Strategy, Submitted, ThreadRow
-from deerflow.storage.states import ABANDONED, ACTIVE, QUEUED, ended_event
+from deerflow.storage.states import ABANDONED, ACTIVE, QUEUED, ended_event, is_to_take_back
 
 
 class MemoryRunQueue:
@@ -247,11 +247,6 @@ class MemoryRunQueue:
     def _busy(self, key: str) -> None:
         row = self._tables.threads[key]
         self._tables.threads[key] = replace(row, status="busy", updated_at=time.time())
-
-
-def is_to_take_back(run: RunRow) -> bool:
-    """Whether a run was stopped to leave nothing behind; it is removed when that is done."""
-    return (run.status, run.cancel) == ("cancelled", "rollback")
 
 
 def earlier(tables: Tables, run: RunRow) -> Iterator[RunRow]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from deerflow.storage.conversations import RunRow
 
 THREAD_STATUS = {
     "success": "idle",
@@ -36,6 +39,11 @@ def ended_event(status: str, error: dict[str, Any] | None = None) -> tuple[str, 
         "at": time.time(),
     }
     return "run_ended", payload
+
+
+def is_to_take_back(run: RunRow) -> bool:
+    """Whether a run was stopped to leave nothing behind; it is removed when that is done."""
+    return (run.status, run.cancel) == ("cancelled", "rollback")
 
 
 PINNED = "deerflow_pinned"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 
 from deerflow.config.load import LoadedConfig
 from deerflow.runtime.durable import DbosEngine
@@ -13,7 +14,7 @@ from deerflow.runtime.history import Histories
 from deerflow.runtime.ledger_database import Place
 from deerflow.runtime.parts import RunParts
 from deerflow.runtime.schedules import Scheduler
-from deerflow.runtime.stopping import roll_back
+from deerflow.runtime.stopping import roll_back, take_back
 from deerflow.runtime.submission import Submissions
 from deerflow.runtime.supervisor import Duty, Supervisor, new_worker_id
 from deerflow.runtime.worker import Worker
@@ -28,6 +29,7 @@ LEDGER = "dbos.db"
 EXPIRY_SECONDS = 5.0
 WEBHOOK_SECONDS = 1.0
 TIDY_SECONDS = 60.0
+ROLLBACK_SECONDS = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ async def open_runtime(
         supervisor = None
         if worker is not None:
             planned = schedules if parts.config.scheduler.enabled else None
-            duties = _duties(submissions, engine, planned)
+            duties = _duties(parts, submissions, engine, planned)
             supervisor = Supervisor(parts.storage, worker, engine, parts.config.runtime, duties)
             await stack.enter_async_context(supervisor.open())
             if harness.memory is not None:
@@ -134,9 +136,10 @@ async def _open_engine(
 
 
 def _duties(
-    submissions: Submissions, engine: Engine, schedules: Scheduler | None
+    parts: RunParts, submissions: Submissions, engine: Engine, schedules: Scheduler | None
 ) -> tuple[Duty, ...]:
     duties = [
+        Duty("rollbacks", partial(take_back, engine, parts), ROLLBACK_SECONDS),
         Duty("approvals", submissions.answers.expire, EXPIRY_SECONDS),
         Duty("webhooks", submissions.webhooks.tick, WEBHOOK_SECONDS),
     ]

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from deerflow.errors import ThreadGoneError
+from deerflow.errors import ConflictError, ThreadGoneError
 from deerflow.storage.protocol import Delivery, Storage
-from fakes.queued import queue
+from fakes.queued import begin, queue
 
 
 def delivery(key: str, id: str = "d1", run_id: str = "r1") -> Delivery:
@@ -28,6 +28,38 @@ async def test_it_waits_for_the_end_of_its_run(storage: Storage, key: str) -> No
     (taken,) = await storage.deliveries.claim(now=time.time(), seconds=30.0)
     assert taken == replace(delivery(key), status="pending", attempts=1, due_at=taken.due_at)
     assert await storage.deliveries.of_run("r1") == [taken]
+
+
+async def test_it_is_written_with_its_run_or_not_at_all(storage: Storage, key: str) -> None:
+    await queue(storage, key, "r1", delivery=delivery(key), idempotency_key="same")
+    assert await storage.deliveries.of_run("r1") == [delivery(key)]
+    with pytest.raises(ConflictError):
+        await queue(storage, key, "r2", delivery=delivery(key, "d2", "r2"))
+    await queue(storage, key, "r3", delivery=delivery(key, "d3", "r3"), idempotency_key="same")
+
+    assert await storage.deliveries.of_run("r2") == []
+    assert await storage.deliveries.of_run("r3") == []
+    await storage.queue.ask_to_stop("r1", "interrupt")
+    assert [row.status for row in await storage.deliveries.of_run("r1")] == ["pending"]
+
+
+async def test_a_run_that_goes_on_calls_each_address_again(storage: Storage, key: str) -> None:
+    await begin(storage, key, "r1")
+    other = replace(delivery(key, "d2"), url="https://y.test/hook")
+    for row in (delivery(key), other):
+        await storage.deliveries.add(row)
+    for told in (2, 4):
+        await storage.threads.end_run("r1", status="interrupted", outcome=None)
+        due = await storage.deliveries.claim(now=time.time(), seconds=30.0)
+        assert len(due) == 2
+        await storage.deliveries.settle(due[0].delivery_id, "done")  # the other one is under way
+        await storage.queue.put_back("r1")
+        await storage.queue.put_back("r1")
+        rows = await storage.deliveries.of_run("r1")
+        assert len(rows) == told + 2
+        waiting = [(row.url, row.attempts, row.payload) for row in rows if row.status == "waiting"]
+        assert sorted(waiting) == [(row.url, 0, row.payload) for row in (delivery(key), other)]
+        await storage.queue.claim("r1", "w-1")
 
 
 async def test_one_that_comes_after_the_end_is_due_at_once(storage: Storage, key: str) -> None:

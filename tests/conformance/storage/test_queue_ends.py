@@ -87,6 +87,34 @@ async def test_an_ended_run_goes_on(storage: Storage, key: str, ended: str) -> N
     assert await ready(storage) == ["r1"]
 
 
+async def test_what_is_to_be_taken_back_holds_the_thread_up(storage: Storage, key: str) -> None:
+    await begin(storage, key, "r1")
+    await queue(storage, key, "r2", strategy="enqueue")
+    await storage.queue.ask_to_stop("r1", "rollback")
+    assert await storage.queue.to_take_back() == []
+    await storage.threads.end_run("r1", status="cancelled", outcome=None)
+
+    assert await storage.queue.to_take_back() == [await stored(storage, "r1")]
+    assert await storage.queue.to_take_back(ended_for=60.0) == []
+    assert await storage.queue.next_in(key) is None
+    assert await storage.queue.claim("r2", "w-1") is None
+    await storage.queue.remove("r1")
+    assert await storage.queue.to_take_back() == []
+    assert await ready(storage) == ["r2"]
+
+
+async def test_a_run_that_ended_before_it_was_stopped_is_not_taken_back(
+    storage: Storage, key: str
+) -> None:
+    await begin(storage, key, "r1")
+    await queue(storage, key, "r2", strategy="enqueue")
+    await storage.queue.ask_to_stop("r1", "rollback")
+    await storage.threads.end_run("r1", status="success", outcome=None)
+
+    assert await storage.queue.to_take_back() == []
+    assert await ready(storage) == ["r2"]
+
+
 async def test_what_is_not_put_back(storage: Storage, key: str) -> None:
     await begin(storage, key, "r1")
     await storage.threads.end_run("r1", status="interrupted", outcome=None)

@@ -46,6 +46,11 @@ class Run:
         """Whether it has not ended."""
         return self.status in ("pending", "running")
 
+    @property
+    def doomed(self) -> bool:
+        """Whether it is to be taken back."""
+        return (self.status, self.cancel) == ("cancelled", "rollback")
+
     def seen(self) -> tuple[Any, ...]:
         """What is compared."""
         return (self.id, self.status, self.owner, self.cancel, self.attempt)
@@ -65,8 +70,11 @@ class Model:
 
     def ready(self) -> list[Run]:
         """What may start."""
-        heads = [found[0] for n in range(THREADS) if (found := self.unfinished(n))]
-        return [run for run in self.runs if run in heads and run.status == "pending"]
+        heads: list[Run] = []
+        for number in range(THREADS):
+            own = (run for run in self.runs if run.thread == number)
+            heads += [run for run in own if run.open or run.doomed][:1]
+        return [run for run in heads if run.status == "pending"]
 
     def likely(self, what: str) -> list[Run]:
         """Runs with which it does something: chance alone seldom meets them."""
@@ -211,9 +219,15 @@ class Pair:
             thread = await self._storage.threads.by_key(key)
             assert thread is not None
             assert (thread.status == "busy") == any(run.open for run in mine)
-        ready = [run.run_id for run in await self._storage.queue.ready(limit=1000)]
-        mine = [id for id in ready if id.startswith(f"{self._name}-")]
-        assert mine == [run.id for run in self.model.ready()]
+        for found, wanted in (
+            (await self._storage.queue.ready(limit=1000), self.model.ready()),
+            (
+                await self._storage.queue.to_take_back(limit=1000),
+                [run for run in self.model.runs if run.doomed],
+            ),
+        ):
+            mine = [run.run_id for run in found if run.run_id.startswith(f"{self._name}-")]
+            assert sorted(mine) == sorted(run.id for run in wanted)
 
 
 @settings(

@@ -42,11 +42,7 @@ _RELEASE = (
 )
 
 
-_ADDRESSES = (
-    "SELECT thread, user_id, url, max(payload) FROM deliveries WHERE run_id = ?"
-    " GROUP BY thread, user_id, url HAVING sum(CASE status WHEN 'waiting' THEN 1 ELSE 0 END) = 0"
-    " ORDER BY min(id)"
-)
+_OF_RUN = "SELECT thread, user_id, url, payload FROM deliveries WHERE run_id = ? ORDER BY id"
 
 
 def insert_delivery(connection: Connection, thread: int, row: Delivery) -> None:
@@ -60,7 +56,8 @@ def insert_delivery(connection: Connection, thread: int, row: Delivery) -> None:
 
 def repeat_deliveries(connection: Connection, run_id: str) -> None:
     """A run that had ended goes on: every address of it is called at its next end as well."""
-    for thread, user_id, url, payload in connection.execute(_ADDRESSES, (run_id,)).fetchall():
+    rows = connection.execute(_OF_RUN, (run_id,)).fetchall()
+    for thread, user_id, url, payload in {(row[1], row[2]): row for row in rows}.values():
         head = (uuid.uuid4().hex, thread, user_id, run_id, url)
         connection.execute(_INSERT, (*head, "waiting", 0, 0.0, payload))
 
