@@ -47,6 +47,7 @@ PLACES = {
     "markitdown": ("deerflow.gateway.documents",),
     "pypdfium2": ("deerflow.gateway.documents",),
     "prometheus_client": ("deerflow.telemetry",),
+    "opentelemetry": ("deerflow.telemetry",),
     "fastapi": ("deerflow.gateway",),
     "starlette": ("deerflow.gateway",),
     "sqlalchemy": (
