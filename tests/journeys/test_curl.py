@@ -11,7 +11,7 @@ from deerflow.config.load import read_environ
 from fakes.gateway import PASSWORD, serve, write_config
 from fakes.tree import ROOT
 
-PAGES = ("how-to/sign-in.md", "concepts/gateway.md")
+PAGES = ("how-to/sign-in.md", "concepts/gateway.md", "how-to/exchange-files.md")
 EMAIL = "you@example.org"
 BLOCK = re.compile(r"^```bash\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 
@@ -61,3 +61,4 @@ async def test_the_scripts_of_the_pages_run(tmp_path: Path) -> None:
     assert '"system_role":"admin"' in said["how-to/sign-in.md"]
     assert "Good day to you." in said["concepts/gateway.md"]
     assert "event: messages" in said["concepts/gateway.md"]
+    assert "# Notes" in said["how-to/exchange-files.md"]
