@@ -13,6 +13,7 @@ from langchain_core.tools import tool
 from deerflow.errors import ConflictError, DeerFlowError, NotFoundError, UsageError
 from deerflow.runtime.admission import Admission
 from deerflow.runtime.checks import MAX_ID, check_request, expected
+from deerflow.runtime.history import address
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.runs import RunHandle
 from deerflow.storage.protocol import RunRow, ThreadRow, Threads
@@ -188,6 +189,33 @@ async def test_what_is_prepared_is_accepted_elsewhere_as_it_was_asked(tmp_path: 
     assert again.context.resumed
     told = [(e.type, e.payload.get("resumed")) for e in events]
     assert told == [("run_queued", None), ("run_started", False), ("run_started", True)]
+
+
+async def test_a_state_of_another_thread_or_of_none_is_no_beginning(tmp_path: Path) -> None:
+    async with scripted_harness([{"text": "Hi."}] * 2, tmp_path) as harness:
+        admission, saver = Admission(harness.parts), harness.storage.saver
+        for name in ("mine", "other"):
+            await (await harness.runs.start(RunRequest(task="Hi", thread_id=name))).result()
+        states: dict[str, str] = {}
+        for name in ("mine", "other"):
+            thread = await harness.storage.threads.get("local", name)
+            assert thread is not None
+            found: Any = await saver.aget_tuple(address(thread.thread_key))
+            states[name] = found.config["configurable"]["checkpoint_id"]
+        request = RunRequest(task="Again", thread_id="mine")
+        for wrong in (states["other"], "1f1ece79-4bfd-6334-8004-100e9cae3394", "nonsense", ""):
+            with pytest.raises(NotFoundError, match="has no checkpoint"):
+                await admission.prepare(replace(request, checkpoint_id=wrong))
+        # clients may write it in another way than the saver does
+        said = states["mine"].replace("-", "").upper()
+        prepared = await admission.prepare(replace(request, checkpoint_id=said))
+        submitted = await harness.storage.queue.submit(prepared.thread, prepared.run(), new=False)
+        assert submitted is not None
+        job = await admission.accept(submitted.run, prepared.thread)
+        await saver.aprune([prepared.thread.thread_key], strategy="delete")
+        with pytest.raises(NotFoundError, match="has no checkpoint"):
+            await admission.accept(submitted.run, prepared.thread)
+    assert job.checkpoint_id == states["mine"]
 
 
 async def test_what_a_terminal_began_goes_on_in_a_worker(tmp_path: Path) -> None:

@@ -24,6 +24,7 @@ from deerflow.runtime.checks import (
     no_thread,
 )
 from deerflow.runtime.goals import SessionGoal, goal_of
+from deerflow.runtime.history import address, no_checkpoint
 from deerflow.runtime.inputs import graph_input
 from deerflow.runtime.outcome import scan_outputs
 from deerflow.runtime.parts import Job, RunParts
@@ -116,16 +117,17 @@ class Admission:
 
         Raises:
             UsageError: empty task or bad upload.
-            NotFoundError: unknown model.
+            NotFoundError: unknown model or checkpoint.
         """
         ready, _ = await self._settled(request)
+        await self._state(ready.thread, request.checkpoint_id)
         return ready
 
     async def accept(self, row: RunRow, thread: ThreadRow) -> Job:
         """The job of a run that a worker has claimed; a run that had begun goes on.
 
         Raises:
-            NotFoundError: the model is configured no more.
+            NotFoundError: the model is configured no more, the checkpoint was removed.
             StorageError: the database cannot be read or written.
         """
         parts = self._parts
@@ -138,6 +140,7 @@ class Admission:
             job = await self._again(thread, row, context, request)
             job.shared = True
             return job
+        checkpoint_id = await self._state(thread, request.checkpoint_id)
         context.emit("run_started", _started(request.task, row.config))
         fresh = thread.last_seq <= 1  # its own `run_queued`
         outputs = context.folders.outputs
@@ -150,7 +153,7 @@ class Admission:
             {} if fresh else await asyncio.to_thread(scan_outputs, outputs),
             after_death=not fresh,
             fresh=fresh,
-            checkpoint_id=request.checkpoint_id,
+            checkpoint_id=checkpoint_id,
             shared=True,
         )
 
@@ -186,6 +189,19 @@ class Admission:
         run_id = uuid.uuid4().hex
         ready = Prepared(thread, new, run_id, request.to_dict(), config, request.task)
         return ready, lead.skills
+
+    async def _state(self, thread: ThreadRow, checkpoint_id: str | None) -> str | None:
+        """The id of a state as the saver writes it; the graph would begin anew without one.
+
+        Raises:
+            NotFoundError: the thread has no such state.
+        """
+        if checkpoint_id is None:
+            return None
+        place = address(thread.thread_key, checkpoint_id)
+        if await self._parts.storage.saver.aget_tuple(place) is None:
+            raise no_checkpoint(checkpoint_id)
+        return str(place["configurable"]["checkpoint_id"])
 
     def _meet(self, thread: ThreadRow) -> None:
         if len(self._met) >= MAX_MET:
@@ -257,7 +273,8 @@ class Admission:
         )
         job = Job(thread, context, job_input, last.seq - 1, after_death=True)
         if job_input is not None:
-            job.uploads, job.checkpoint_id = request.uploads, request.checkpoint_id
+            job.uploads = request.uploads
+            job.checkpoint_id = await self._state(thread, request.checkpoint_id)
         return job
 
     async def _input_again(
