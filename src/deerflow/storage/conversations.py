@@ -255,3 +255,39 @@ class Threads(Protocol):
     async def abandon_run(self, run_id: str) -> None:
         """Close a run whose process died: error `process_died`. Nothing when it has ended."""
         ...
+
+
+@runtime_checkable
+class Expiry(Protocol):
+    """What has outlived its time, of all users; any number of processes may remove it."""
+
+    async def threads(self, before: float, *, limit: int = 100) -> list[ThreadRow]:
+        """Threads in which nothing has happened since a time, and that nothing keeps.
+
+        Kept are pinned ones (metadata `deerflow_pinned`), those with an unfinished run, a call that
+        waits for a human or a webhook that is to be called, and those of an active schedule.
+
+        Args:
+            before: UTC seconds; of the newest run and of the newest event.
+            limit: how many at most, the oldest first.
+        """
+        ...
+
+    async def remove(self, thread_key: str, before: float) -> bool:
+        """Remove a thread like `Threads.delete`, if it is still among `threads`.
+
+        Returns:
+            Whether this call removed it (its folders are the caller's to remove).
+        """
+        ...
+
+    async def forget(self, before: float) -> int:
+        """Drop the journal and the cut-off text of failed runs that nobody goes on with any more.
+
+        A later run of the thread has succeeded, and both ended before `before` (UTC seconds).
+        States and events stay: newer states are built on older ones.
+
+        Returns:
+            How many rows.
+        """
+        ...

@@ -13,6 +13,7 @@ from deerflow.storage.checkpoints.memory import MemorySaver
 from deerflow.storage.follow import PAGE, DeltaFollower, Dropped, EventFollower
 from deerflow.storage.inmemory_accounts import MemoryAccounts
 from deerflow.storage.inmemory_documents import MemoryDocuments
+from deerflow.storage.inmemory_expiry import MemoryExpiry
 from deerflow.storage.inmemory_items import Kept, MemoryItems
 from deerflow.storage.inmemory_queue import MemoryRunQueue
 from deerflow.storage.inmemory_schedules import MemorySchedules
@@ -37,6 +38,7 @@ from deerflow.storage.protocol import (
     DeltaLog,
     Documents,
     EventLog,
+    Expiry,
     Journal,
     Listener,
     MemoryQueue,
@@ -207,7 +209,8 @@ class InMemoryStorage:
         self.batches: Batches = MemoryBatches(tables, owner)
         self.memory_queue: MemoryQueue = MemoryExchanges(tables, owner)
         self.spending: Spending = MemorySpending()
-        self.schedules: Schedules = MemorySchedules(tables)
+        schedules = MemorySchedules(tables)
+        self.schedules: Schedules = schedules
         self.accounts: Accounts = MemoryAccounts()
         self.documents: Documents = MemoryDocuments(tables)
         self.workers: Workers = MemoryWorkers(tables)
@@ -218,6 +221,7 @@ class InMemoryStorage:
         threads = MemoryThreads(tables, saver, owner)
         self.threads: Threads = threads
         self.queue: RunQueue = MemoryRunQueue(tables, threads)
+        self.expiry: Expiry = MemoryExpiry(tables, threads, schedules)
 
     def items(self, user_id: str) -> BaseStore:
         """See Storage."""

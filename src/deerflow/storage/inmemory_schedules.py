@@ -52,6 +52,18 @@ class MemorySchedules:
         self._runs.pop(schedule_id, None)
         return True
 
+    def needs(self, user_id: str, thread_id: str) -> bool:
+        """Whether an active one is bound to a thread, or is about to start in it."""
+        own = [row for row in self._rows.values() if row.user_id == user_id]
+        return any(
+            (row.thread_id == thread_id and row.status == "active")
+            or any(
+                run.thread_id == thread_id and not run.note
+                for run in self._runs.get(row.schedule_id, {}).values()
+            )
+            for row in own
+        )
+
     async def due(self, now: float, *, limit: int = 20) -> list[ScheduleRow]:
         """See Schedules."""
         found = [

@@ -22,7 +22,7 @@ from deerflow.storage.accounts import (
     TokenRow,
     UserRow,
 )
-from deerflow.storage.conversations import RunRow, ThreadQuery, ThreadRow, Threads
+from deerflow.storage.conversations import Expiry, RunRow, ThreadQuery, ThreadRow, Threads
 from deerflow.storage.serving import (
     Cancel,
     Deliveries,
@@ -72,6 +72,7 @@ __all__ = [
     "DeltaLog",
     "Documents",
     "EventLog",
+    "Expiry",
     "FeedbackRow",
     "ItemStatus",
     "Journal",
@@ -271,6 +272,7 @@ class Storage(Protocol):
     schedules: Schedules
     accounts: Accounts
     documents: Documents
+    expiry: Expiry
     saver: BaseCheckpointSaver[int]
 
     def items(self, user_id: str) -> BaseStore:

@@ -85,11 +85,16 @@ def _version(connection: PostgresConnection, place: Place) -> str:
 
 
 def _make(connection: PostgresConnection, place: Place) -> str:
+    from deerflow.storage.sql.render import (  # noqa: PLC0415  # SQLAlchemy costs 0.3 s
+        render_postgres,
+    )
+
+    schema = render_postgres()  # before the transaction: nobody waits for a slow start
     connection.begin(f"SELECT pg_advisory_xact_lock({SETUP})")
     try:
         version = _version(connection, place)  # another process may have been quicker
         if not version:
-            version = _create(connection, place)
+            version = _create(connection, place, schema)
     except BaseException:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
@@ -98,14 +103,10 @@ def _make(connection: PostgresConnection, place: Place) -> str:
     return version
 
 
-def _create(connection: PostgresConnection, place: Place) -> str:
-    from deerflow.storage.sql.render import (  # noqa: PLC0415  # SQLAlchemy costs 0.3 s
-        render_postgres,
-    )
-
+def _create(connection: PostgresConnection, place: Place, schema: str) -> str:
     if place.schema:
         connection.execute(f"CREATE SCHEMA IF NOT EXISTS {quoted(place.schema)}")
-    for statement in render_postgres().split(";\n"):
+    for statement in schema.split(";\n"):
         if statement.strip():
             connection.execute(statement)
     connection.execute(VERSION_TABLE)

@@ -18,6 +18,7 @@ from deerflow.storage.protocol import (
     DeltaLog,
     Documents,
     EventLog,
+    Expiry,
     Journal,
     Listener,
     MemoryQueue,
@@ -38,6 +39,7 @@ from deerflow.storage.sql.documents import SqlDocuments
 from deerflow.storage.sql.driver import Database, SqliteFile
 from deerflow.storage.sql.events import SqlEvents
 from deerflow.storage.sql.exchanges import SqlExchanges
+from deerflow.storage.sql.expiry import SqlExpiry
 from deerflow.storage.sql.items import SqlItems
 from deerflow.storage.sql.journal import SqlJournal
 from deerflow.storage.sql.notifier import Bridge, Notifier, Polling
@@ -98,6 +100,7 @@ class SqlStorage:
         self.workers: Workers = SqlWorkers(writer, readers)
         self.queue: RunQueue = SqlRunQueue(writer, readers)
         self.deliveries: Deliveries = SqlDeliveries(writer, readers)
+        self.expiry: Expiry = SqlExpiry(writer, readers, untouched)
         self.saver: BaseCheckpointSaver[int] = DeltaSaver(writer, readers, untouched)
 
     def items(self, user_id: str) -> BaseStore:

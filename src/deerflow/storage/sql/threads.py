@@ -67,6 +67,18 @@ def delete_checkpoints(connection: Connection, thread: int) -> None:
     delete_rows(connection, thread, _CHECKPOINTS)
 
 
+def remove_thread(batch: Batch, key: str) -> None:
+    """Remove a thread with everything of it; its key is retired."""
+    connection, ref = batch.connection, batch.thread(key)
+    delete_rows(connection, ref.id, _OWNED)
+    delete_batches(connection, ref.id)
+    release_all(connection, ref.id)
+    connection.execute("DELETE FROM threads WHERE id = ?", (ref.id,))
+    connection.execute("UPDATE thread_keys SET retired_at = ? WHERE id = ?", (time.time(), ref.id))
+    del batch.refs[key]
+    batch.deleted.append(key)
+
+
 class SqlThreads:
     """Threads on the writer's queue.
 
@@ -191,20 +203,10 @@ class SqlThreads:
         """See Threads."""
 
         def work(batch: Batch) -> str | None:
-            connection = batch.connection
-            found = one_thread(connection, user_id, thread_id)
+            found = one_thread(batch.connection, user_id, thread_id)
             if found is None:
                 return None
-            ref = batch.thread(found.thread_key)
-            delete_rows(connection, ref.id, _OWNED)
-            delete_batches(connection, ref.id)
-            release_all(connection, ref.id)
-            connection.execute("DELETE FROM threads WHERE id = ?", (ref.id,))
-            connection.execute(
-                "UPDATE thread_keys SET retired_at = ? WHERE id = ?", (time.time(), ref.id)
-            )
-            del batch.refs[found.thread_key]
-            batch.deleted.append(found.thread_key)
+            remove_thread(batch, found.thread_key)
             return found.thread_key
 
         key = await self._writer.submit(work)
