@@ -25,7 +25,10 @@ class RuntimeConfig(Section):
     lease_seconds: Seconds = Field(
         default=10, description="Silence after which a worker counts as dead."
     )
-    retention_days: Positive | None = Field(default=None, description="Days that threads are kept.")
+    retention_days: Positive | None = Field(
+        default=None,
+        description="Days after which a thread is removed that nobody used, unless it is pinned.",
+    )
     webhook_secret: str | None = Field(
         default=None,
         description="Signs webhooks, best as $VARIABLE; null = one is made, in the database.",

@@ -45,7 +45,6 @@ UNUSED: dict[str, str] = {
     "stream_bridge.queue_maxsize": "a slow client goes on from the database",
     "stream_bridge.stream_ttl_seconds": "events are kept in the database",
     "stream_bridge.recovered_stream_cleanup_delay_seconds": "events are kept in the database",
-    "runtime.retention_days": _LATER,
     "run_ownership": "use runtime.lease_seconds",
     "scheduler.multi_instance": "instances share the work anyway",
     "scheduler.lease_seconds": "an occurrence is entered by one process without a claim",

@@ -13,6 +13,7 @@ from deerflow.runtime.engine import Engine, InProcessEngine
 from deerflow.runtime.history import Histories
 from deerflow.runtime.ledger_database import Place
 from deerflow.runtime.parts import RunParts
+from deerflow.runtime.retention import Retention
 from deerflow.runtime.schedules import Scheduler
 from deerflow.runtime.stopping import roll_back, take_back
 from deerflow.runtime.submission import Submissions
@@ -30,6 +31,7 @@ EXPIRY_SECONDS = 5.0
 WEBHOOK_SECONDS = 1.0
 TIDY_SECONDS = 60.0
 ROLLBACK_SECONDS = 1.0
+RETENTION_SECONDS = 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +141,7 @@ def _duties(
     parts: RunParts, submissions: Submissions, engine: Engine, schedules: Scheduler | None
 ) -> tuple[Duty, ...]:
     duties = [
+        Duty("retention", Retention(parts).sweep, RETENTION_SECONDS),
         Duty("rollbacks", partial(take_back, engine, parts), ROLLBACK_SECONDS),
         Duty("approvals", submissions.answers.expire, EXPIRY_SECONDS),
         Duty("webhooks", submissions.webhooks.tick, WEBHOOK_SECONDS),
