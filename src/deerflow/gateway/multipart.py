@@ -59,7 +59,8 @@ async def received(
         reading = _Reading(limits, folder, boundary, stack)
         stream = request.stream()
         try:
-            if int(request.headers.get("content-length") or 0) > reading.most:
+            length = request.headers.get("content-length", "")
+            if length.isdecimal() and int(length[:20]) > reading.most:
                 raise reading.too_large()
             async for chunk in stream:
                 await reading.take(chunk)
