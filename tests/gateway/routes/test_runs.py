@@ -199,3 +199,22 @@ async def test_fields_that_other_servers_refuse_are_served(tmp_path: Path) -> No
     assert second.json()["metadata"] == {"a": 1}
     assert values["messages"][-1]["content"] == "Good day to you."
     assert [run["run_id"] for run in runs] == [third.json()["run_id"]]
+
+
+async def test_a_key_of_another_thread_s_run_begins_and_tells_nothing(tmp_path: Path) -> None:
+    async with gateway(tmp_path, SCRIPT) as served:
+        key = {"Idempotency-Key": "once"}
+        first = await served.client.post("/api/threads/t/runs", json={"input": HELLO}, headers=key)
+        again = await served.client.post(
+            "/api/threads/t/runs",
+            json={"input": HELLO, "multitask_strategy": "enqueue"},
+            headers=key,
+        )
+        others = [
+            await served.client.post(f"/api/threads/u/{path}", json={"input": HELLO}, headers=key)
+            for path in ("runs", "runs/stream", "runs/wait")
+        ]
+        assert (await served.client.get("/api/threads/u")).status_code == 404
+    assert first.json()["run_id"] == again.json()["run_id"]
+    assert [answer.status_code for answer in others] == [409] * 3
+    assert first.json()["run_id"] not in "".join(answer.text for answer in others)

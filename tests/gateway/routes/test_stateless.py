@@ -5,6 +5,7 @@ from typing import Any
 
 import httpx
 
+from deerflow.gateway.routes.stateless import MOST_RUNS
 from fakes.gateway import gateway
 from fakes.streams import frames_of
 
@@ -69,3 +70,11 @@ async def test_p13_somebody_else_s_thread_is_not_there(tmp_path: Path) -> None:
 def _alike(foreign: httpx.Response, random: httpx.Response) -> None:
     assert foreign.status_code == random.status_code == 404
     assert foreign.json()["code"] == random.json()["code"] == "not_found"
+
+
+async def test_a_batch_that_is_too_large_is_refused_as_a_whole(tmp_path: Path) -> None:
+    async with gateway(tmp_path, SCRIPT) as served:
+        body = [{"input": HELLO}] * (MOST_RUNS + 1)
+        answer = await served.client.post("/api/runs/batch", json=body)
+        assert (await served.client.post("/api/threads/search", json={})).json() == []
+    assert answer.status_code == 422

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Header, Query, Response
 
-from deerflow.errors import ForbiddenError
+from deerflow.errors import ConflictError, ForbiddenError
 from deerflow.gateway.deps import Caller, Open, RunsOfThread, needs
 from deerflow.gateway.routes.bodies import Count, Ident, Offset, RunBody
 from deerflow.gateway.routes.running import (
+    Found,
     Joining,
     RunCancel,
     RunDelete,
@@ -35,9 +36,11 @@ async def create(
     thread_id: Ident, given: RunBody, gate: Open, who: Creator, response: Response, key: Key = None
 ) -> dict[str, Any]:
     """The run as it is accepted: it waits or runs when this is answered."""
-    submitted = await submit(gate, who, thread_id, given, key=key, interactive=False)
+    submitted = _of(
+        thread_id, await submit(gate, who, thread_id, given, key=key, interactive=False)
+    )
     response.headers["Content-Location"] = submitted.content_location
-    return run_dict(submitted.run, thread_id)
+    return run_dict(submitted.run, submitted.thread.thread_id)
 
 
 @router.post("/threads/{thread_id}/runs/stream", summary="Create a run and follow it")
@@ -49,7 +52,7 @@ async def create_and_stream(
     A closed connection does not stop the run, unless `on_disconnect` is `cancel`.
     """
     wanted = asked_for(given.stream_mode, subgraphs=bool(given.stream_subgraphs))
-    submitted = await submit(gate, who, thread_id, given, key=key)
+    submitted = _of(thread_id, await submit(gate, who, thread_id, given, key=key))
     cancel = given.on_disconnect == "cancel"
     return await stream_of(gate, submitted, Streaming(wanted, cancel=cancel))
 
@@ -59,7 +62,7 @@ async def create_and_wait(
     thread_id: Ident, given: RunBody, gate: Open, who: Creator, key: Key = None
 ) -> Response:
     """The thread's values after the run, or `{"__error__": …}`."""
-    submitted = await submit(gate, who, thread_id, given, key=key)
+    submitted = _of(thread_id, await submit(gate, who, thread_id, given, key=key))
     return waited(gate, submitted, cancel=given.on_disconnect == "cancel")
 
 
@@ -135,3 +138,17 @@ async def cancel_and_stream(
             raise ForbiddenError("This needs the permission runs:cancel.")
         await gate.runtime.submissions.cancel(*found.names, action, wait=wait)
     return await stream_of(gate, found, how)
+
+
+def _of(thread_id: str, found: Found) -> Found:
+    """The run that was handed in.
+
+    Raises:
+        ConflictError: the Idempotency-Key is that of a run of another thread.
+    """
+    if found.thread.thread_id != thread_id:
+        raise ConflictError(
+            "The Idempotency-Key belongs to a run of another thread.",
+            cure="Send a new key with every new request.",
+        )
+    return found

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from fastapi import APIRouter, Response
 
-from deerflow.errors import ConflictError, NotFoundError
+from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.gateway.deps import Caller, Gateway, Open, needs
 from deerflow.gateway.routes.bodies import CancelBody, Ident, RunBody, StatelessBody
 from deerflow.gateway.routes.running import (
@@ -67,11 +67,14 @@ async def create_and_wait(
 async def batch(given: list[StatelessBody], gate: Open, who: Creator) -> list[dict[str, Any]]:
     """The runs as they are accepted, in order; nothing is accepted when one names no thread here.
 
-    At most 100.
+    Raises:
+        UsageError: more than 100.
     """
+    if len(given) > MOST_RUNS:
+        raise UsageError(f"A batch has at most {MOST_RUNS} runs.")
     for body in given:
         await named(gate, who, body)
-    found = [await begin(gate, who, body, interactive=False) for body in given[:MOST_RUNS]]
+    found = [await begin(gate, who, body, interactive=False) for body in given]
     return [run_dict(item.run, item.thread.thread_id) for item in found]
 
 
