@@ -352,7 +352,9 @@ IN_BODY: dict[str, Example] = {
     ),
     "POST /api/runs/stream": Example({**RUN, "context": {"thread_id": "{thread_id}"}}),
     "POST /api/runs/batch": Example([{**RUN, "thread_id": "{thread_id}"}], keys=RUN_KEYS),
-    "POST /api/runs/cancel": Example({"thread_id": "{thread_id}", "run_ids": ["{run_id}"]}),
+    "POST /api/runs/cancel": Example(
+        {"thread_id": "{thread_id}", "run_ids": ["{run_id}"]}, status=204
+    ),
     "POST /api/runs/crons": Example({"schedule": "0 9 * * 1", **RUN}, keys=("cron_id",)),
     "POST /api/runs/crons/search": Example({"thread_id": "{thread_id}"}),
     "POST /api/runs/crons/count": Example({"thread_id": "{thread_id}"}),

@@ -118,13 +118,16 @@ async def test_p13_ids_of_somebody_else_are_like_random_ones(tmp_path: Path) -> 
         rows = {*named(served.app)} & {*BY_ID} | {*IN_BODY}
         for row in sorted(rows, key=lambda row: (row in MAKES, row)):
             theirs, random = await sent(ben, row, anna.ids), await sent(ben, row, anna.random().ids)
+            said = theirs[1]
             if row in MAKES:  # his own of this name would be found by the next one
                 await ben.delete(f"/api/threads/{anna.ids['thread_id']}")
+            if row in MAKES and row.endswith("/stream"):  # pieces of text come as they come
+                theirs, random = (theirs[0], ""), (random[0], "")
             if theirs != random:
                 wrong[row] = theirs, random
             elif row in BY_ID and row not in MAKES | FOR_ALL and theirs[0] != 404:
                 wrong[row] = theirs
-            if SECRET in theirs[1]:
+            if SECRET in said:
                 wrong[row] = theirs
             if "{thread_id}/" in row and row.count("{") > 1:  # own thread, somebody else's run
                 mixed = await sent(ben, row, anna.ids | {"thread_id": "bens"})
