@@ -97,7 +97,7 @@ def test_libraries_stay_in_their_places() -> None:
 IMPLEMENTATIONS = ("sandbox", "storage", "memory", "guardrails", "skills")
 """Packages whose real parts are named by wiring alone."""
 
-WORDS = {"protocol", "paths", "owner", "approvals", "openat", "files", "harden"}
+WORDS = {"protocol", "paths", "owner", "approvals", "openat", "files", "harden", "states"}
 """Their modules that anyone above may import: contracts and plain rules."""
 
 MAY_NAME = (
