@@ -101,6 +101,7 @@ def test_the_same_facts_give_the_same_bytes(facts: PromptFacts) -> None:
         (PromptFacts(network=("a.org", "b.org")), "network access to a.org, b.org only"),
         (PromptFacts(sandbox_python=PYTHON), PYTHON),
         (PromptFacts(agent_name="Ada"), "You are Ada,"),
+        (PromptFacts(may_ask=False), "task first. Nobody can answer questions"),
         (PromptFacts(instructions="Be brief."), "## Instructions\nBe brief."),
         (PromptFacts(compact=True, instructions="Be brief."), "\n\nBe brief."),
     ],
@@ -108,6 +109,10 @@ def test_the_same_facts_give_the_same_bytes(facts: PromptFacts) -> None:
 def test_each_fact_is_told(facts: PromptFacts, shown: str) -> None:
     assert shown in apply_prompt_template(facts)
     assert shown not in apply_prompt_template(PromptFacts(network=()))
+
+
+def test_without_questions_no_tool_for_them_is_named() -> None:
+    assert "ask_clarification" not in apply_prompt_template(PromptFacts(may_ask=False))
 
 
 async def test_the_first_request_is_the_golden_file_and_small(

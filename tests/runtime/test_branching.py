@@ -11,7 +11,9 @@ from deerflow.errors import ConflictError, NotFoundError, UsageError
 from deerflow.runtime.branching import Rerun
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.wire_runs import ClientRun, request_of
+from deerflow.storage.protocol import ThreadRow
 from fakes.approving import ASK, Desk, call, guarded
+from fakes.gates import Gate
 from fakes.opened import USER, Service, opened_runtime
 
 STORES: list[dict[str, Any]] = [{"backend": "memory"}, {"backend": "sqlite"}]
@@ -177,6 +179,30 @@ async def test_a_copy_is_a_thread_of_its_own(tmp_path: Path, database: dict[str,
         assert await here.said("copy") == ["1", "a", "2", "b"]
         assert await here.said() == ["1", "a"]
         assert await here.branches.copy(await here.storage.threads.ensure(USER, "bare"), "bare2")
+
+
+@pytest.mark.parametrize("service", [True, False])
+async def test_a_copy_without_events_has_its_open_turn_taken_up(
+    tmp_path: Path, database: dict[str, Any], service: bool
+) -> None:
+    gate = Gate()
+    script = [{"calls": [{"name": "hold"}]}, {"text": "b"}]
+    async with opened_runtime(script, tmp_path, tools=[gate.tool()], database=database) as here:
+        run = await here.submit("1")
+        await gate.reached(1)
+        await here.runtime.submissions.cancel(USER, "t", run.run_id, wait=True)
+        copy = ThreadRow.new(USER, "copy")
+        assert await here.storage.threads.copy(run.thread_key, copy, seq=0) is not None
+        assert (await here.thread("copy")).last_seq == 0
+
+        if service:
+            await here.finish("2", "copy")
+        else:
+            request = RunRequest(task="2", thread_id="copy", user_id=USER)
+            await (await here.runtime.harness.runs.start(request)).result()
+        asked, call, answer, *rest = await here.said("copy")
+        assert (asked, call, rest) == ("1", "", ["2", "b"])
+        assert answer  # the call has its result, so the history is legal
 
 
 async def test_a_thread_at_work_is_not_copied(tmp_path: Path) -> None:

@@ -55,6 +55,18 @@ async def test_a_run_is_accepted_and_ends(tmp_path: Path, database: dict[str, An
         assert await here.said() == ["What is 2 + 2?", "Four."]
 
 
+async def test_a_client_can_have_a_run_without_questions(tmp_path: Path) -> None:
+    async with opened_runtime([{"text": "a"}, {"text": "b"}], tmp_path) as here:
+        await here.finish("1", context={"disable_clarification": True})
+        await here.finish("2")
+        model: Any = here.parts.catalog.get("scripted")
+        offered = [set(asked.tool_names) for asked in model.inner.requests]
+        assert offered[1] - offered[0] == {"ask_clarification"}
+        assert offered[0] < offered[1]
+        said = [str(asked.messages[0].content) for asked in model.inner.requests]
+        assert ["ask_clarification" in text for text in said] == [False, True]
+
+
 async def test_a_busy_thread_refuses(tmp_path: Path, database: dict[str, Any]) -> None:
     gate = Gate()
     script = [HOLD, {"text": "done"}]

@@ -60,6 +60,7 @@ class RunContext:
         effort: reasoning effort for models that take one, "" as they do by themselves.
         most_children: children that the client wants in all, None as configured.
         children_at_once: children of a turn that the client wants, None as configured.
+        may_ask: whether the lead may end the run with a question to the user.
     """
 
     user_id: str
@@ -96,6 +97,7 @@ class RunContext:
     effort: str = ""
     most_children: int | None = None
     children_at_once: int | None = None
+    may_ask: bool = True
     _sandbox: Sandbox | None = None
 
     @property

@@ -8,10 +8,17 @@ _ROLE = """\
 You are DeerFlow, an agent that finishes tasks: you plan, work on real files in an isolated \
 sandbox, check your work and deliver."""
 
+_ASK = """\
+When a decision that only the user can make is missing, call \
+ask_clarification instead of guessing; do not ask what you can find out yourself."""
+
+_DECIDE = """\
+Nobody can answer questions: when a decision is missing, take \
+the most likely one and say so in your answer."""
+
 _WORK = """\
 ## How you work
-- Understand the task first. When a decision that only the user can make is missing, call \
-ask_clarification instead of guessing; do not ask what you can find out yourself.
+- Understand the task first. {ask}
 - For a task of three or more steps keep a plan with write_todos and update it as you go.
 - Act with tools; do not describe what you would do. Calls that do not depend on each other go \
 into one turn.
@@ -67,6 +74,7 @@ class PromptFacts:
         instructions: text of the user's own for every run, or "".
         delegate: whether there are children to delegate to.
         child: whether this is a child's prompt.
+        may_ask: whether questions to the user are answered.
     """
 
     compact: bool = False
@@ -76,6 +84,7 @@ class PromptFacts:
     instructions: str = ""
     delegate: bool = False
     child: bool = False
+    may_ask: bool = True
 
 
 def apply_prompt_template(facts: PromptFacts) -> str:
@@ -85,7 +94,8 @@ def apply_prompt_template(facts: PromptFacts) -> str:
     role = _ROLE if not facts.agent_name else _ROLE.replace("DeerFlow", facts.agent_name, 1)
     own = f"## Instructions\n{facts.instructions}" if facts.instructions else ""
     parts = _CHILD if facts.child else _DELEGATE if facts.delegate else ""
-    sections = (role, _WORK, parts, _FILES, _sandbox(facts), _ANSWER, own)
+    work = _WORK.format(ask=_ASK if facts.may_ask else _DECIDE)
+    sections = (role, work, parts, _FILES, _sandbox(facts), _ANSWER, own)
     return "\n\n".join(filter(None, sections))
 
 

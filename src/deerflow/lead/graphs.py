@@ -32,6 +32,7 @@ logger = logging.getLogger(__name__)
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 
 VIEW_IMAGE = "view_image"
+ASK = "ask_clarification"
 COMPACT_TOOLS = ("write_file", "read_file", "bash", "present_files", "ask_clarification")
 """Tools of the compact profile: few, so that a small window is not spent on schemas."""
 
@@ -41,10 +42,11 @@ LEAD_TOOLS = frozenset({"ask_clarification", "present_files", "write_todos", "vi
 
 @dataclass(frozen=True, slots=True)
 class Signature:
-    """What a lead's graph depends on: model, delegation, and who leads."""
+    """What a lead's graph depends on: model, delegation, questions, and who leads."""
 
     model: str
     delegate: bool
+    may_ask: bool
     profile: LeadProfile
 
 
@@ -73,7 +75,7 @@ class LeadAgents:
     async def __call__(self, run: RunContext) -> Graph:
         """The agent that leads a run. Raises like `graph` and `profile`."""
         profile = await self.profile(run.user_id, run.agent_name)
-        return await self.graph(run.model_name, run.delegate, profile)
+        return await self.graph(run.model_name, run.delegate, profile, may_ask=run.may_ask)
 
     async def profile(self, user_id: str, name: str) -> LeadProfile:
         """Who leads: a user's custom agent, or with "" the one of this process.
@@ -89,18 +91,23 @@ class LeadAgents:
         return await self._parts.profiles.get(user_id, name)
 
     async def graph(
-        self, model: str, delegate: bool = True, profile: LeadProfile | None = None
+        self,
+        model: str,
+        delegate: bool = True,
+        profile: LeadProfile | None = None,
+        *,
+        may_ask: bool = True,
     ) -> Graph:
-        """The agent for a model, with or without children to delegate to.
+        """The agent for a model, with or without children to delegate to and questions to ask.
 
         Raises:
             NotFoundError: unknown model.
             ConfigError: the model's class or key is wrong.
         """
-        key = Signature(model, delegate, profile or self._parts.profile)
+        key = Signature(model, delegate, may_ask, profile or self._parts.profile)
         async with self._lock:
             if key not in self._graphs:
-                made = self.parts_of(model, delegate, profile)
+                made = self.parts_of(model, delegate, profile, may_ask=may_ask)
                 self._graphs[key] = build_agent(made)
         return self._graphs[key]
 
@@ -119,7 +126,12 @@ class LeadAgents:
         return asks(model, parts.catalog, parts.resilience, storage, parts.config.token_budget)
 
     def parts_of(
-        self, name: str, delegate: bool = False, profile: LeadProfile | None = None
+        self,
+        name: str,
+        delegate: bool = False,
+        profile: LeadProfile | None = None,
+        *,
+        may_ask: bool = True,
     ) -> AgentParts:
         """What the lead agent for a model is compiled from."""
         parts = self._parts
@@ -133,9 +145,12 @@ class LeadAgents:
         facts = replace(
             self._facts(spec),
             delegate=children,
+            may_ask=may_ask,
             agent_name=profile.name,
             instructions=profile.soul,
         )
+        if not may_ask:
+            tools = [tool for tool in tools if tool.name != ASK]
         return AgentParts(
             model=parts.catalog.get(name),
             tools=[tool for tool in tools if profile.may_use(tool.name)],

@@ -89,7 +89,7 @@ class Admission:
         request, thread = replace(request, task=ready.task), ready.thread
         context = self._context(thread, ready.run_id, request, ready.config)
         context.skills = skills
-        bare = thread.last_seq == 0  # a thread without a run has nothing to look at
+        bare = ready.new or await self._is_bare(thread, 0)
         outputs = context.folders.outputs
         before = {} if bare else await asyncio.to_thread(scan_outputs, outputs)
         buried = False if bare else await _bury(self._parts.storage, thread)
@@ -142,7 +142,7 @@ class Admission:
             return job
         checkpoint_id = await self._state(thread, request.checkpoint_id)
         context.emit("run_started", _started(request.task, row.config))
-        fresh = thread.last_seq <= 1  # its own `run_queued`
+        fresh = await self._is_bare(thread, 1)  # its own `run_queued`
         outputs = context.folders.outputs
         return Job(
             thread,
@@ -202,6 +202,15 @@ class Admission:
         if await self._parts.storage.saver.aget_tuple(place) is None:
             raise no_checkpoint(checkpoint_id)
         return str(place["configurable"]["checkpoint_id"])
+
+    async def _is_bare(self, thread: ThreadRow, events: int) -> bool:
+        """Whether a thread with at most so many events holds nothing that is to be taken up.
+
+        A copy can have states without events.
+        """
+        if thread.last_seq > events:
+            return False
+        return await self._parts.storage.saver.aget_tuple(address(thread.thread_key)) is None
 
     def _meet(self, thread: ThreadRow) -> None:
         if len(self._met) >= MAX_MET:
@@ -312,6 +321,7 @@ class Admission:
             effort=str(request.context.get("reasoning_effort") or ""),
             most_children=request.context.get("max_total_subagents"),
             children_at_once=request.context.get("max_concurrent_subagents"),
+            may_ask=not request.context.get("disable_clarification"),
         )
         open_account(context, config.token_budget, config.subagents.token_budget)
         return context
