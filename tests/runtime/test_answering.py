@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from deerflow.runtime.answering import decision_of, words_of
 from deerflow.runtime.request import RunRequest
 from deerflow.storage.protocol import ApprovalRow, Decision, RunRow
 from fakes.approving import ASK, Desk, call, guarded
+from fakes.gates import Gate
 from fakes.opened import USER, Service, opened_runtime
 
 STORES: list[dict[str, Any]] = [{"backend": "memory"}, {"backend": "sqlite"}]
@@ -131,6 +133,62 @@ async def test_a_message_supersedes_what_waits(tmp_path: Path, database: dict[st
         assert desk.done == ["look z"]
         with pytest.raises(ConflictError):
             await resume(here, True)
+
+
+async def test_of_several_paused_runs_the_newest_goes_on(
+    tmp_path: Path, database: dict[str, Any]
+) -> None:
+    """The thread goes on from its newest state: what waited on the way that was left is over."""
+    desk, gate = Desk(), Gate()
+    script = [
+        {"text": "zero"},
+        {"calls": [{"name": "hold"}, call("delete", what="x")]},
+        {"calls": [call("delete", what="y")]},
+        {"text": "done"},
+    ]
+    async with opened_runtime(
+        script,
+        tmp_path,
+        tools=[*desk.tools(), gate.tool()],
+        guardrails=guarded(ASK),
+        database=database,
+    ) as here:
+        await here.finish("0")
+        state = await here.runtime.histories.state(await here.thread())
+        assert state is not None
+        left = await here.submit("1")
+        await gate.reached(1)
+        run = await here.submit(
+            "2", checkpoint_id=state.checkpoint_id, options={"strategy": "enqueue"}
+        )
+        gate.open()
+        for each in (left, run):
+            ended = await here.runtime.submissions.wait(each.thread_key, each.run_id)
+            assert ended.status == "interrupted"
+        assert [(row.args["what"], row.run_id) for row in await waiting(here)] == [
+            ("y", run.run_id)
+        ]
+        assert (
+            await here.runtime.submissions.answers.go_on(USER, run.thread_key, left.run_id) is None
+        )
+
+        assert (await resume(here, [True])).run_id == run.run_id
+        assert desk.done == ["delete y"]
+        assert await here.said() == ["0", "zero", "2", "", "did delete y", "done"]
+        stays = await here.storage.threads.run(left.run_id)
+        assert stays is not None
+        assert stays.status == "interrupted"
+
+
+async def test_an_answer_is_for_the_newest_run_that_waits(tmp_path: Path) -> None:
+    desk = Desk()
+    async with opened_runtime(TWO, tmp_path, tools=desk.tools(), guardrails=guarded(ASK)) as here:
+        run = await here.finish("1")
+        old = replace((await waiting(here))[0], approval_id="old", run_id="gone", created_at=1.0)
+        await here.storage.approvals.request(old)
+        assert (await resume(here, [True, False])).run_id == run.run_id
+        assert sorted(desk.done) == ["delete x", "look z"]
+        assert [row.approval_id for row in await waiting(here)] == []
 
 
 async def test_an_expired_call_lets_the_run_go_on(tmp_path: Path) -> None:

@@ -19,6 +19,8 @@ from deerflow.storage.protocol import ApprovalRow, Decision, RunRow, ThreadRow
 if TYPE_CHECKING:
     from deerflow.runtime.engine import Engine
 
+MOST = 1_000
+"""Runs of a thread that are looked through."""
 PAUSE_SECONDS = 5.0
 """Seconds that a decision waits for a run that is just about to pause."""
 _YES = ("approve", "approved", "accept", "edit", "yes")
@@ -53,7 +55,9 @@ class Answers:
         return made.row
 
     async def answer(self, thread: ThreadRow, given: Any) -> RunRow | None:
-        """Take a value for everything that waits in a thread, as LangGraph's resume does.
+        """Take a value for what waits in a thread, as LangGraph's resume does.
+
+        Only calls of the newest run that waits: a thread goes on from its newest state.
 
         Args:
             thread: the thread.
@@ -71,18 +75,21 @@ class Answers:
         rows = await self._rows(thread.user_id, thread.thread_key)
         if not rows:
             return None
+        run_id = rows[-1].run_id
+        rows = [row for row in rows if row.run_id == run_id]
         now = time.time()
         answers = await self._by_row(thread, rows, given)
         for row in rows:
             if row.approval_id in answers:
                 decision = decision_of(answers[row.approval_id], thread.user_id, now)
                 await approvals.decide(self._storage, thread.user_id, row.approval_id, decision)
-        run_id = rows[-1].run_id
         back = await self.go_on(thread.user_id, thread.thread_key, run_id)
         return back or await self._storage.threads.run(run_id)
 
     async def go_on(self, user_id: str, thread_key: str, run_id: str) -> RunRow | None:
         """Hand a paused run out again when nothing of it waits any more.
+
+        A run that others of its thread have begun after goes on no more: the state is theirs.
 
         Returns:
             The row that is pending again; None when it does not go on now.
@@ -97,6 +104,8 @@ class Answers:
             with contextlib.suppress(TimeoutError):
                 run = await ended(storage, thread, run, seconds=PAUSE_SECONDS)
         if run.status != "interrupted" or await self._waits(user_id, thread_key, run_id):
+            return None
+        if await self._is_over(run):
             return None
         back = await storage.queue.put_back(run_id)
         if back is not None:
@@ -135,6 +144,15 @@ class Answers:
         return await self._storage.approvals.list(
             user_id, thread_key=thread_key, limit=approvals.MOST
         )
+
+    async def _is_over(self, run: RunRow) -> bool:
+        """Whether a later run of the thread has begun."""
+        for row in await self._storage.threads.runs(run.thread_key, limit=MOST):
+            if row.run_id == run.run_id:
+                return False
+            if row.started_at is not None:
+                return True
+        return True
 
     async def _waits(self, user_id: str, thread_key: str, run_id: str) -> bool:
         rows = await self._rows(user_id, thread_key)

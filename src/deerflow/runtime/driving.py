@@ -169,6 +169,8 @@ class Driver:
         if job.input is None:
             return
         messages: list[AnyMessage] = job.input["messages"]
+        if job.checkpoint_id is not None:  # what waits further on in the thread is left behind
+            await supersede(context.storage, time.time(), context.thread_key)
         if await close_open_turn(graph, config, state, context):
             config["configurable"].pop("checkpoint_id", None)  # the closed turn is its successor
         given = list(messages)
