@@ -11,6 +11,7 @@ from fastapi import APIRouter, FastAPI
 from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
+from starlette.types import ASGIApp
 
 from deerflow import __version__
 from deerflow.config.load import LoadedConfig
@@ -99,6 +100,11 @@ ROUTERS: tuple[APIRouter, ...] = (
 """All routes below /api, in the order in which their paths are looked up."""
 
 
+class _App(FastAPI):
+    def build_middleware_stack(self) -> ASGIApp:
+        return problems.Retold(super().build_middleware_stack())
+
+
 def create_app(
     config: GatewayConfig,
     loaded: LoadedConfig,
@@ -115,7 +121,7 @@ def create_app(
         opener: opens another runtime than `wiring.runtime.open_runtime` does by itself.
     """
     opening = Opening(config, opener or (lambda: _opened(config, loaded, environ)))
-    app = FastAPI(
+    app = _App(
         title="DeerFlow",
         version=__version__,
         lifespan=opening.lifespan,

@@ -73,6 +73,10 @@ _BY_STATUS = {
 """Codes of answers that FastAPI itself gives."""
 
 
+_LIMIT = "starlette.middleware.body_limit"
+"""Its exceptions are how it ends a request that it has answered, and no failures."""
+
+
 def status_of(error: DeerFlowError) -> int:
     """The HTTP status of an error."""
     return next(status for kind, status in STATUS if isinstance(error, kind))
@@ -159,13 +163,46 @@ class Edge:
             if begun or scope["type"] != "http":
                 raise
             await answer(error)(scope, receive, send)
-        except Exception:
+        except Exception as error:
+            if type(error).__module__ == _LIMIT:
+                raise
             number = uuid.uuid4().hex[:12]
             logger.exception("request %s %s failed, id %s", scope["type"], scope["path"], number)
             if begun or scope["type"] != "http":
                 raise
             title = f"Something went wrong here; the log has it under {number}."
             await _response(plain_problem(500, "error", title, id=number))(scope, receive, send)
+
+
+class Retold:
+    """Around everything: what Starlette's limit of bodies answers as a bare text, in our form.
+
+    The limit stands around all middlewares, so that none of them can do it.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """An ASGI application."""
+        retold = False
+
+        async def sending(message: Message) -> None:
+            nonlocal retold
+            if _is_too_large(message):
+                retold = True
+                title = "The request is larger than this route takes."
+                await _response(plain_problem(413, "too_large", title))(scope, receive, send)
+            if not retold:
+                await send(message)
+
+        await self._app(scope, receive, sending)
+
+
+def _is_too_large(message: Message) -> bool:
+    """Whether this begins the answer of the limit."""
+    plain = (b"content-type", b"text/plain; charset=utf-8")
+    return message.get("status") == 413 and plain in message["headers"]
 
 
 async def _told(request: Request, error: Exception) -> Response:

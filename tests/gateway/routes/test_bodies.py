@@ -9,6 +9,8 @@ from typing import Any
 
 import pytest
 
+from deerflow.gateway.app import MAX_BODY
+from deerflow.gateway.routes.bodies import MOST_METADATA
 from fakes.gateway import Served, gateway
 from fakes.postgres import need_postgres, served_schema
 
@@ -67,6 +69,38 @@ async def test_the_character_0_is_never_the_server_s_fault(served: Served) -> No
     ):
         status, _ = await _sent(served, "POST", path, body)
         assert status in (200, 422), path
+
+
+async def test_metadata_is_small_however_it_came_together(served: Served) -> None:
+    large, half = {"x": "y" * MOST_METADATA}, "y" * (MOST_METADATA // 2)
+    for method, path, body in (
+        ("POST", "/threads", {"thread_id": "new", "metadata": large}),
+        ("POST", "/threads/new/runs", {"input": MESSAGE, "metadata": large}),
+        ("POST", "/assistants", {"graph_id": "lead_agent", "metadata": large}),
+    ):
+        assert await _sent(served, method, path, body) == (422, "bad_input"), path
+    assert (await served.client.post("/api/threads/search", json={})).json() == []
+    assert (await _sent(served, "POST", "/threads", {"thread_id": "t"}))[0] == 200
+    parts = [
+        await _sent(served, *how, {"thread_id": "t", "metadata": {key: half}})
+        for how, key in (
+            (("PATCH", "/threads/t"), "a"),
+            (("PATCH", "/threads/t"), "b"),
+            (("POST", "/threads"), "b"),
+        )
+    ]
+    kept = (await served.client.get("/api/threads/t")).json()["metadata"]
+    assert [status for status, _ in parts] == [200, 422, 422]
+    assert kept == {"a": half}
+
+
+async def test_a_body_that_is_too_large_is_told_like_every_error(
+    served: Served, caplog: pytest.LogCaptureFixture
+) -> None:
+    answer = await served.client.post("/api/threads", content=b"x" * (MAX_BODY + 1), headers=JSON)
+    assert (answer.status_code, answer.json()["code"]) == (413, "too_large")
+    assert answer.headers["content-type"] == "application/problem+json"
+    assert "failed" not in caplog.text
 
 
 async def _sent(served: Served, method: str, path: str, body: Any) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from deerflow.gateway.assistants import Assistant, Assistants
 from deerflow.gateway.deps import Caller, Open, Permission, needs
-from deerflow.gateway.routes.bodies import Body, Count, Ident, Json, Offset
+from deerflow.gateway.routes.bodies import Body, Count, Ident, Json, Metadata, Offset
 from deerflow.gateway.wire import LEAD
 
 router = APIRouter(prefix="/assistants", tags=["assistants"])
@@ -25,7 +25,7 @@ class AssistantBody(Body):
     description: str | None = Field(None, max_length=10_000)
     config: Json | None = None
     context: Json | None = None
-    metadata: Json | None = None
+    metadata: Metadata | None = None
     if_exists: Literal["raise", "do_nothing"] = "raise"
 
 
@@ -37,7 +37,7 @@ class AssistantPatch(Body):
     description: str | None = Field(None, max_length=10_000)
     config: Json | None = None
     context: Json | None = None
-    metadata: Json | None = None
+    metadata: Metadata | None = None
 
 
 class AssistantSearch(Body):

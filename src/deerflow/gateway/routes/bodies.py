@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Annotated, Any, Literal
 
 import orjson
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from deerflow.errors import UsageError
 from deerflow.runtime.submission import SubmitOptions
@@ -19,6 +19,25 @@ Names = Literal["*"] | list[str]
 Ident = Annotated[str, Field(min_length=1, max_length=255)]
 Count = Annotated[int, Field(ge=1, le=1000)]
 Offset = Annotated[int, Field(ge=0, le=2**31)]
+
+
+MOST_METADATA = 64 * 1024
+"""Bytes of metadata as JSON: every listing carries it."""
+
+
+def small(metadata: Json) -> Json:
+    """Metadata that is not too large.
+
+    Raises:
+        ValueError: it is.
+    """
+    size = len(orjson.dumps(metadata))
+    if size > MOST_METADATA:
+        raise ValueError(f"metadata has {size:,} bytes, at most {MOST_METADATA:,} are kept")
+    return metadata
+
+
+Metadata = Annotated[Json, AfterValidator(small)]
 
 
 class Body(BaseModel):
@@ -45,7 +64,7 @@ class RunBody(Body):
     command: Json | None = None
     config: Json | None = None
     context: Json | None = None
-    metadata: Json | None = None
+    metadata: Metadata | None = None
     checkpoint: Json | None = None
     checkpoint_id: str | None = Field(None, max_length=255)
     checkpoint_during: bool | None = None
@@ -132,7 +151,7 @@ class ThreadBody(Body):
     """A thread to be made."""
 
     thread_id: Ident | None = None
-    metadata: Json | None = None
+    metadata: Metadata | None = None
     if_exists: Literal["raise", "do_nothing"] | None = None
     graph_id: str | None = None
     supersteps: list[Json] | None = None
@@ -141,7 +160,7 @@ class ThreadBody(Body):
 class ThreadPatch(Body):
     """Metadata to be merged; null removes a key."""
 
-    metadata: Json = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
 
 
 class ThreadSearch(Body):

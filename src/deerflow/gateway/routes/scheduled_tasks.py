@@ -8,7 +8,7 @@ from fastapi import APIRouter, Response
 from pydantic import BaseModel, Field
 
 from deerflow.gateway.deps import Caller, Gateway, Open, ThreadRead, needs
-from deerflow.gateway.routes.bodies import Body, Count, Ident, Json, Offset
+from deerflow.gateway.routes.bodies import Body, Count, Ident, Json, Metadata, Offset
 from deerflow.gateway.wire import WIRE_STATUS, iso
 from deerflow.runtime.planning import LONGEST_TITLE, CatchUp, Task, task_of
 from deerflow.runtime.wire_runs import LEAD, ClientRun, request_of
@@ -60,7 +60,7 @@ class TaskBody(Body):
     model_name: str | None = Field(None, max_length=255)
     context: Json | None = None
     webhook: str | None = Field(None, max_length=2048)
-    metadata: Json = Field(default_factory=dict)
+    metadata: Metadata = Field(default_factory=dict)
     enabled: bool = True
 
 
@@ -80,7 +80,7 @@ class TaskPatch(Body):
     model_name: str | None = Field(None, max_length=255)
     context: Json | None = None
     webhook: str | None = Field(None, max_length=2048)
-    metadata: Json | None = None
+    metadata: Metadata | None = None
 
 
 class ScheduledTask(BaseModel):

@@ -18,7 +18,7 @@ from deerflow.gateway.deps import (
     ThreadWrite,
     needs,
 )
-from deerflow.gateway.routes.bodies import PruneBody, ThreadBody, ThreadPatch, ThreadSearch
+from deerflow.gateway.routes.bodies import PruneBody, ThreadBody, ThreadPatch, ThreadSearch, small
 from deerflow.gateway.wire import thread_dict, values_dict
 from deerflow.runtime.branching import Branches
 from deerflow.storage.protocol import ThreadQuery, ThreadRow
@@ -44,7 +44,7 @@ async def create(given: ThreadBody, gate: Open, who: Writer) -> dict[str, Any]:
     if found is None:
         found = await threads.ensure(who.user_id, thread_id, metadata)
     elif metadata and given.if_exists is None:
-        found = await threads.describe(found.thread_key, metadata)
+        found = await threads.describe(found.thread_key, _merging(found, metadata))
     for step in given.supersteps or ():
         await _superstep(gate, found, step)
     return await _whole(gate, found) if given.supersteps else thread_dict(found)
@@ -98,7 +98,7 @@ async def patch(
 ) -> Any:
     """Merges; a value of null removes its key."""
     threads = gate.runtime.harness.storage.threads
-    row = await threads.describe(thread.thread_key, given.metadata)
+    row = await threads.describe(thread.thread_key, _merging(thread, given.metadata))
     if "return=minimal" in prefer:
         return Response(status_code=204)
     return thread_dict(row)
@@ -115,6 +115,19 @@ async def delete(thread: ThreadDelete, gate: Open) -> Response:
 async def copy(thread: ThreadWrite, gate: Open) -> dict[str, Any]:
     """States, events and files, under a new id."""
     return await _whole(gate, await branches_of(gate).copy(thread, str(uuid4())))
+
+
+def _merging(thread: ThreadRow, metadata: dict[str, Any]) -> dict[str, Any]:
+    """Metadata to be merged into that of a thread.
+
+    Raises:
+        UsageError: both together are too large.
+    """
+    try:
+        small({**thread.metadata, **metadata})
+    except ValueError as error:
+        raise UsageError(f"With what the thread has, {error}.") from None
+    return metadata
 
 
 def query_of(given: ThreadSearch) -> ThreadQuery:

@@ -10,7 +10,7 @@ from pydantic import BaseModel, Field
 
 from deerflow.gateway.deps import Gateway, Open, ThreadRead, ThreadWrite, own_thread
 from deerflow.gateway.frames.follow import beginning
-from deerflow.gateway.routes.bodies import Body, Ident, Json
+from deerflow.gateway.routes.bodies import Body, Ident, Metadata
 from deerflow.gateway.routes.threads import branches_of
 from deerflow.gateway.transcript import EventQuery, events_of
 from deerflow.gateway.wire import thread_dict
@@ -47,7 +47,7 @@ class BranchBody(Body):
     message_ids: list[Ident] = Field(default_factory=list, max_length=1000)
     title: str | None = Field(None, max_length=1000)
     thread_id: Ident | None = None
-    metadata: Json | None = None
+    metadata: Metadata | None = None
 
 
 class GoalBody(Body):
