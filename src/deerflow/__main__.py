@@ -22,6 +22,9 @@ def main() -> NoReturn:
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, _leave)
     from deerflow.gateway.commands import main as run  # noqa: PLC0415  (after the signals are in hand)
+    from deerflow.gateway.postponed import postpone  # noqa: PLC0415
+
+    postpone()
 
     try:
         run()

@@ -7,11 +7,11 @@ from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
+from uvicorn.config import Config
 
 from deerflow.errors import NotFoundError, StorageError
 from deerflow.gateway.auth.address import is_local, names_this_machine
@@ -65,7 +65,7 @@ async def serving(runtime: Runtime, port: int) -> AsyncGenerator[None]:
 
     app = Starlette(routes=[Route("/metrics", answer)])
     with listen(GatewayConfig(port=port)) as listener:
-        server = QuietServer(uvicorn.Config(app, log_config=None, access_log=False, lifespan="off"))
+        server = QuietServer(Config(app, log_config=None, access_log=False, lifespan="off"))
         task = asyncio.create_task(server.serve([listener]))
         try:
             yield

@@ -11,7 +11,8 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-import uvicorn
+from uvicorn.config import Config
+from uvicorn.server import Server
 
 from deerflow import __version__
 from deerflow.cli import output
@@ -23,6 +24,7 @@ from deerflow.gateway.ending import on_signals
 from deerflow.gateway.front import Front
 from deerflow.gateway.reload import on_hang_up
 from deerflow.gateway.workers import Workers
+from deerflow.runtime.heap import one_arena
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -47,12 +49,13 @@ def serve(config: GatewayConfig, loaded: LoadedConfig, environ: Mapping[str, str
         StorageError: the home cannot be written.
         ConfigError: what only shows when everything is opened.
     """
+    one_arena()
     check(config)
     make_home(loaded)
     listener = listen(config)
     config = replace(config, port=listener.getsockname()[1])
     with listener, log_to_file(loaded.home, loaded.config.log_level):
-        settings = uvicorn.Config(
+        settings = Config(
             "unused:app",
             loop="uvloop",
             http="httptools",
@@ -131,7 +134,7 @@ def listen(config: GatewayConfig) -> socket.socket:
     return listener
 
 
-class QuietServer(uvicorn.Server):
+class QuietServer(Server):
     """Without uvicorn's signals, which would end the process with the signal's code."""
 
     @contextmanager
@@ -141,7 +144,7 @@ class QuietServer(uvicorn.Server):
 
 
 async def _live(
-    settings: uvicorn.Config,
+    settings: Config,
     listener: socket.socket,
     config: GatewayConfig,
     loaded: LoadedConfig,
@@ -169,14 +172,12 @@ async def _live(
     return 0
 
 
-def _stop(server: uvicorn.Server, front: Front) -> None:
+def _stop(server: Server, front: Front) -> None:
     front.stop()
     server.should_exit = True
 
 
-async def _announce(
-    server: uvicorn.Server, front: Front, config: GatewayConfig, workers: Workers
-) -> None:
+async def _announce(server: Server, front: Front, config: GatewayConfig, workers: Workers) -> None:
     """Say what was opened; end the process when it could not be."""
     await front.settled.wait()
     if front.failure is not None or front.opening is None or front.opening.gateway is None:

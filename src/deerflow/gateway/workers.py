@@ -18,6 +18,7 @@ from deerflow.config.load import LoadedConfig
 from deerflow.gateway.config import GatewayConfig
 from deerflow.gateway.ending import on_signals, wind_down
 from deerflow.gateway.reload import on_hang_up
+from deerflow.runtime.heap import one_arena
 
 logger = logging.getLogger(__name__)
 
@@ -102,6 +103,7 @@ def work(
         StorageError: the database cannot be opened.
         ConfigError: what only shows when everything is opened.
     """
+    one_arena()
     with log_to_file(loaded.home, loaded.config.log_level):
         return asyncio.run(_work(loaded, environ, until_stdin_ends, metrics_port))
 

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from deerflow.errors import ConflictError, StorageError
 from deerflow.runtime.ledger_database import Place, make_engine
+from deerflow.runtime.ledger_imports import load_dbos
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
@@ -179,7 +180,8 @@ class Ledger:
         if not quiet.handlers:  # else DBOS adds one that writes to the console
             quiet.addHandler(logging.NullHandler())
             quiet.addFilter(_is_news)
-        from dbos import DBOS, DBOSClient  # noqa: PLC0415  # 1.5 s of CPU
+        load_dbos(lean=self._place.sqlite is not None)  # a second of CPU
+        from dbos import DBOS, DBOSClient  # noqa: PLC0415
 
         engine = self._engine = make_engine(self._place)
         if not self._executor:

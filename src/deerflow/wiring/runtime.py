@@ -10,6 +10,7 @@ from functools import partial
 from deerflow.config.load import LoadedConfig
 from deerflow.runtime.durable import DbosEngine
 from deerflow.runtime.engine import Engine, InProcessEngine
+from deerflow.runtime.heap import give_back
 from deerflow.runtime.history import Histories
 from deerflow.runtime.ledger_database import Place
 from deerflow.runtime.parts import RunParts
@@ -30,6 +31,7 @@ LEDGER = "dbos.db"
 EXPIRY_SECONDS = 5.0
 WEBHOOK_SECONDS = 1.0
 TIDY_SECONDS = 60.0
+HEAP_SECONDS = 30.0
 ROLLBACK_SECONDS = 1.0
 RETENTION_SECONDS = 3_600.0
 
@@ -145,6 +147,7 @@ def _duties(
         Duty("rollbacks", partial(take_back, engine, parts), ROLLBACK_SECONDS),
         Duty("approvals", submissions.answers.expire, EXPIRY_SECONDS),
         Duty("webhooks", submissions.webhooks.tick, WEBHOOK_SECONDS),
+        Duty("heap", give_back, HEAP_SECONDS),
     ]
     if schedules is not None:
         duties.append(Duty("schedules", schedules.look, 0.0))  # it waits by itself
