@@ -9,7 +9,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from deerflow.config.storage import SchedulerConfig
-from deerflow.errors import DeerFlowError
+from deerflow.errors import DeerFlowError, NotFoundError
 from deerflow.runtime.request import RunRequest
 from deerflow.runtime.schedules import Scheduler
 from deerflow.runtime.submission import DEFAULT, SubmitOptions
@@ -21,11 +21,15 @@ ON = SchedulerConfig(enabled=True, min_once_delay_seconds=0)
 
 @dataclass
 class Rows:
-    """Enters runs into the queue, and no more; fails with `failure` while it is set."""
+    """Enters runs into the queue, and no more; fails with `failure` while it is set.
+
+    With `ends` each run ends as soon as it is there, and so do those that the dead have left.
+    """
 
     storage: Storage
     failure: DeerFlowError | None = None
     asked: list[SubmitOptions] = field(default_factory=list[SubmitOptions])
+    ends: bool = False
 
     async def submit(self, request: RunRequest, options: SubmitOptions = DEFAULT) -> Submitted:
         """See Submissions."""
@@ -45,7 +49,16 @@ class Rows:
             thread = found or ThreadRow.new(request.user_id, thread_id)
             submitted = await self.storage.queue.submit(thread, run, new=found is None)
             if submitted is not None:
-                return submitted
+                break
+        if self.ends:
+            for left in await self.storage.threads.runs(submitted.run.thread_key):
+                await self.storage.queue.ask_to_stop(left.run_id, "interrupt")
+        return submitted
+
+    async def delete_thread(self, user_id: str, thread_id: str) -> None:
+        """See Submissions."""
+        if await self.storage.threads.delete(user_id, thread_id) is None:
+            raise NotFoundError("There is no such thread.")
 
 
 def scheduler(storage: Storage, config: SchedulerConfig = ON) -> tuple[Scheduler, Rows]:
@@ -73,7 +86,8 @@ def tick_for_ever(path: Path, clock: Clock, pipe: Connection) -> None:
     async def main() -> None:
         storage = SqliteStorage(path)
         config = ON.model_copy(update={"max_concurrent_runs": 1_000_000})
-        found, _ = scheduler(storage, config)
+        found, rows = scheduler(storage, config)
+        rows.ends = True
         await found.tick(clock.now())
         pipe.send("at work")
         while True:

@@ -13,14 +13,15 @@ import pytest
 
 from deerflow.config.storage import SchedulerConfig
 from deerflow.errors import NotFoundError, StorageError, UsageError
+from deerflow.runtime.passing import GONE, remove_ended
 from deerflow.runtime.planning import Task, planned, task_of
 from deerflow.runtime.request import RunRequest
-from deerflow.runtime.schedules import MOST_WAITING
+from deerflow.runtime.schedules import MOST_IN_THREAD, MOST_WAITING
 from deerflow.storage.inmemory import InMemoryStorage
-from deerflow.storage.protocol import ScheduleRow, Storage
+from deerflow.storage.protocol import Delivery, ScheduleRow, Storage
 from deerflow.storage.sql.schema import prepare
 from deerflow.storage.sql.storage import SqliteStorage
-from fakes.schedulers import ON, scheduler
+from fakes.schedulers import ON, Rows, scheduler
 
 GO = RunRequest("Go.")
 EVERY_MINUTE = Task(GO, cron="* * * * *")
@@ -145,12 +146,59 @@ async def test_what_can_never_start_does_not_pile_up(storage: Storage) -> None:
     await found.pause("ann", "first")
     await put(storage, EVERY_MINUTE, next_at=NOON)
 
-    for minute in range(MOST_WAITING + 2):
+    for minute in range(MOST_WAITING + 3):
         await found.tick(NOON + 60 * minute)
 
     found_notes = list((await notes(storage)).values())
     assert found_notes[:MOST_WAITING] == [""] * MOST_WAITING
-    assert found_notes[MOST_WAITING].startswith("left out")
+    assert found_notes[MOST_WAITING:] == [f"left out: {MOST_WAITING} earlier ones wait"] * 3
+
+
+async def test_a_thread_that_is_slower_than_its_task_is_not_filled_for_ever(
+    storage: Storage,
+) -> None:
+    found, rows = scheduler(storage)
+    await storage.threads.ensure("ann", "t")
+    await put(storage, replace(EVERY_MINUTE, request=replace(GO, thread_id="t")), next_at=NOON)
+    for minute in range(MOST_IN_THREAD + 3):
+        await found.tick(NOON + 60 * minute)
+
+    left_out = f"left out: {MOST_IN_THREAD} earlier ones wait"
+    assert list((await notes(storage)).values()) == ["started"] * MOST_IN_THREAD + [left_out] * 3
+    assert len(rows.asked) == MOST_IN_THREAD
+    await storage.queue.ask_to_stop(rows.asked[0].run_id or "", "interrupt")
+    await found.tick(NOON + 60 * (MOST_IN_THREAD + 3))
+    assert list((await notes(storage)).values())[-1] == "started"
+
+
+async def test_a_thread_that_is_not_kept_goes_with_its_run(storage: Storage) -> None:
+    found, _ = scheduler(storage)
+    await put(storage, replace(EVERY_MINUTE, keep=False), next_at=NOON)
+    await put(storage, replace(EVERY_MINUTE), next_at=NOON, schedule_id="kept")
+    await found.tick(NOON)
+    (goes,) = await storage.schedules.runs("s")
+    (stays,) = await storage.schedules.runs("kept")
+    thread = await storage.threads.get("ann", goes.thread_id)
+    assert thread is not None
+    call = Delivery("d", "ann", thread.thread_key, goes.run_id, "https://x.test")
+    await storage.deliveries.add(call)
+
+    async def there() -> bool:
+        await remove_ended(storage, Rows(storage), linger=0.0)
+        return await storage.threads.get("ann", goes.thread_id) is not None
+
+    assert await there(), "its run has not ended"
+    for entry in (goes, stays):
+        await storage.queue.ask_to_stop(entry.run_id, "interrupt")
+    assert await there(), "its webhook is still to be called"
+    await storage.deliveries.settle("d", "done")
+    await found.tick(NOON + 1)
+    assert await storage.threads.get("ann", goes.thread_id) is not None, "readers see the end"
+    assert not await there()
+    assert not await there()
+    assert await notes(storage) == {0: GONE}
+    assert await storage.threads.get("ann", stays.thread_id) is not None
+    assert await notes(storage, "kept") == {0: "started"}
 
 
 async def test_what_a_dead_process_had_entered_is_started_under_the_same_id(

@@ -105,8 +105,9 @@ async def whole_history(path: Path) -> dict[str, list[ScheduledRun]]:
     made = Counter((r.metadata["schedule_id"], r.metadata["scheduled_for"]) for _, r in pairs)
     ids = {run.run_id for _, run in pairs}
     assert set(made.values()) == {1}, "an occurrence was started twice"
-    assert len(pairs) == sum(len(entries) for entries in history.values())
-    assert ids == {entry.run_id for entries in history.values() for entry in entries}
+    started = [entry.run_id for entries in history.values() for entry in entries if entry.run_id]
+    assert len(pairs) == len(started)
+    assert ids == set(started)
     for (name, meant), _ in made.items():
         at = datetime.fromisoformat(meant).timestamp()
         assert any(entry.occurrence == at for entry in history[name])

@@ -33,6 +33,7 @@ class Task:
         webhook: called when a run has ended.
         metadata: of the runs.
         data: what the caller wants to find in the row again.
+        keep: whether a new thread stays when its run has ended; a given one always does.
     """
 
     request: RunRequest
@@ -46,6 +47,7 @@ class Task:
     webhook: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
     data: dict[str, Any] = field(default_factory=dict[str, Any])
+    keep: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Fired:
 
 TIMES = ("cron", "at", "zone", "starts_at", "ends_at")
 """Fields of a Task that say when."""
-_PLAIN = (*TIMES, "catch_up", "title", "webhook", "metadata", "data")
+_PLAIN = (*TIMES, "catch_up", "title", "webhook", "metadata", "data", "keep")
 """Fields that its row keeps as they are."""
 
 

@@ -24,6 +24,7 @@ from deerflow.errors import (
     ThreadGoneError,
     UsageError,
 )
+from deerflow.runtime.passing import GOES, Remover, remove_ended
 from deerflow.runtime.planning import (
     TIMES,
     Fired,
@@ -43,7 +44,9 @@ logger = logging.getLogger(__name__)
 MOST_SCHEDULES = 500
 """Tasks of one user."""
 MOST_WAITING = 100
-"""Occurrences of a task that may wait for their start; further ones are left out, and noted."""
+"""Occurrences of a task whose end is awaited; further ones are left out, and noted."""
+MOST_IN_THREAD = 10
+"""The same for a task that is bound to a thread, where one waits for the other."""
 PAGE = 20
 LATE_SECONDS = 60.0
 """An occurrence that is found later than this (and than two polls) counts as missed."""
@@ -54,7 +57,7 @@ BACKGROUND = 0
 STARTED = "started"
 
 
-class Submitter(Protocol):
+class Submitter(Remover, Protocol):
     """What of `Submissions` is used here."""
 
     async def submit(self, request: RunRequest, options: SubmitOptions = ..., /) -> Submitted:
@@ -81,7 +84,8 @@ class Starts:
             None when it is handed in, else why it never will be.
         """
         storage, task = self._storage, task_of(row)
-        note, failure = STARTED, None
+        goes = not task.keep and row.thread_id is None
+        note, failure = GOES if goes else STARTED, None
         try:
             if await storage.threads.run(entry.run_id) is None:
                 await self.check_thread(row.user_id, task)
@@ -122,6 +126,7 @@ class Scheduler:
 
     def __init__(self, storage: Storage, submissions: Submitter, config: SchedulerConfig) -> None:
         self._storage = storage
+        self._submissions = submissions
         self._starts = Starts(storage, submissions)
         self._config = config
         self._changed = asyncio.Event()
@@ -288,6 +293,7 @@ class Scheduler:
                 break
             if await self._starts.start(row, entry) is None:
                 room -= 1
+        await remove_ended(self._storage, self._submissions)
 
     async def _rest(self) -> None:
         longest = float(self._config.poll_interval_seconds)
@@ -315,17 +321,14 @@ class Scheduler:
             await self._storage.schedules.advance(row, [], next_at=None, status="paused")
             return
         entries = [_entry(row, at, now) for at in due.starts]
-        if entries and await self._crowded(row):
-            due = Fired((), due.starts[-1], f"left out: {MOST_WAITING} earlier ones wait")
+        most = MOST_WAITING if row.thread_id is None else MOST_IN_THREAD
+        if entries and await self._storage.schedules.waiting(row.schedule_id) >= most:
+            due = Fired((), due.starts[-1], f"left out: {most} earlier ones wait")
             entries = []
         if due.missed is not None:
             entries.append(ScheduledRun(row.schedule_id, due.missed, "", "", now, due.note))
         status = "done" if next_at is None else "active"
         await self._storage.schedules.advance(row, entries, next_at=next_at, status=status)
-
-    async def _crowded(self, row: ScheduleRow) -> bool:
-        found = await self._storage.schedules.runs(row.schedule_id, limit=MOST_WAITING)
-        return len(found) == MOST_WAITING and not any(entry.note for entry in found)
 
     async def _run_of(self, entry: ScheduledRun) -> RunRow | None:
         return await self._storage.threads.run(entry.run_id) if entry.run_id else None

@@ -11,6 +11,9 @@ from deerflow.storage.encoding import clean_text, copied
 from deerflow.storage.inmemory_tables import Tables
 from deerflow.storage.serving import OCCURRENCES_KEPT, ScheduledRun, ScheduleRow
 
+Entered = list[tuple[ScheduleRow, ScheduledRun]]
+"""Inside the class `list` is the method."""
+
 
 class MemorySchedules:
     """Schedules in memory."""
@@ -110,13 +113,25 @@ class MemorySchedules:
         if occurrence in entered:
             entered[occurrence] = replace(entered[occurrence], note=clean_text(note))
 
-    async def unstarted(self, *, limit: int = 20) -> list[tuple[ScheduleRow, ScheduledRun]]:
+    async def unstarted(self, *, limit: int = 20) -> Entered:
+        """See Schedules."""
+        return await self.noted("", limit=limit)
+
+    async def waiting(self, schedule_id: str) -> int:
+        """See Schedules."""
+        entered, runs = self._runs.get(schedule_id, {}).values(), self._tables.runs
+        return sum(
+            not run.note or (run.run_id in runs and runs[run.run_id].ended_at is None)
+            for run in entered
+        )
+
+    async def noted(self, note: str, *, limit: int) -> Entered:
         """See Schedules."""
         found = [
             (self._rows[schedule_id], run)
             for schedule_id, entered in self._runs.items()
             for run in entered.values()
-            if not run.note
+            if run.note == note
         ]
         found.sort(key=lambda pair: (pair[1].created_at, pair[1].occurrence))
         return found[:limit]

@@ -392,6 +392,14 @@ class Schedules(Protocol):
         """Entered occurrences without a note, first entered first."""
         ...
 
+    async def noted(self, note: str, *, limit: int) -> list[tuple[ScheduleRow, ScheduledRun]]:
+        """Occurrences with exactly this note, first entered first."""
+        ...
+
+    async def waiting(self, schedule_id: str) -> int:
+        """Number of its occurrences that are to be started, or whose run has not ended."""
+        ...
+
     async def unfinished(self) -> int:
         """Number of threads with an unfinished run that a schedule started."""
         ...

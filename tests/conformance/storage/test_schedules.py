@@ -8,6 +8,7 @@ import pytest
 
 from deerflow.errors import ConflictError
 from deerflow.storage.protocol import ScheduledRun, ScheduleRow, Storage
+from fakes.queued import queue
 
 
 def row(schedule_id: str, next_at: float | None = 100.0, user_id: str = "ann") -> ScheduleRow:
@@ -154,3 +155,39 @@ async def test_unfinished_runs_of_schedules_are_counted(storage: Storage, key: s
     await storage.threads.end_run("r1", status="success", outcome=None)
     await storage.threads.start_run(key, "r2", input={}, config={})
     assert await schedules.unfinished() == 0
+
+
+async def test_occurrences_are_found_by_their_note(storage: Storage) -> None:
+    schedules = storage.schedules
+    for id in ("s1", "s2"):
+        await schedules.put(row(id))
+    first, second = entry("s1", 5.0, note="goes"), entry("s2", 4.0, note="goes")
+    entered = [first, entry("s1", 6.0, note="went"), entry("s1", 7.0)]
+    assert await schedules.advance(row("s1"), entered, next_at=200.0, status="active")
+    assert await schedules.advance(row("s2"), [second], next_at=300.0, status="active")
+
+    found = await schedules.noted("goes", limit=9)
+    assert [(of.schedule_id, of.next_at, run) for of, run in found] == [
+        ("s2", 300.0, second),
+        ("s1", 200.0, first),
+    ]
+    assert await schedules.noted("goes", limit=1) == found[:1]
+    assert await schedules.noted("went too", limit=9) == []
+
+
+async def test_what_is_waited_for(storage: Storage, key: str) -> None:
+    schedules = storage.schedules
+    await schedules.put(row("s1"))
+    await schedules.put(row("s2"))
+    entered = [entry("s1", n, note="started") for n in (1.0, 2.0)]
+    entered += [entry("s1", 3.0, note="failed"), entry("s1", 4.0)]
+    assert await schedules.advance(row("s1"), entered, next_at=200.0, status="active")
+    assert await schedules.waiting("s1") == 1
+    for run in entered[:2]:
+        await queue(storage, key, run.run_id, strategy="enqueue")
+
+    assert await schedules.waiting("s1") == 3
+    assert await schedules.waiting("s2") == 0
+    await storage.queue.ask_to_stop(entered[1].run_id, "interrupt")
+    await schedules.settle("s1", 4.0, "started")
+    assert await schedules.waiting("s1") == 1

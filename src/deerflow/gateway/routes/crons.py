@@ -130,6 +130,7 @@ async def patch(cron_id: Ident, given: CronPatch, gate: Open, who: Writer) -> di
         changes["metadata"] = kept["metadata"]
     if given.on_run_completed is not None:
         kept["on_run_completed"] = given.on_run_completed
+        changes["keep"] = given.on_run_completed != "delete"
     row = await scheduler.edit(who.user_id, cron_id, **changes, data=kept)
     if given.enabled is not None:
         switch = scheduler.resume if given.enabled else scheduler.pause
@@ -178,6 +179,7 @@ async def _create(
         ends_at=given.end_time,
         webhook=given.webhook,
         metadata=given.metadata or {},
+        keep=given.on_run_completed != "delete",
         data={
             "payload": _payload(given, set(PAYLOAD)),
             "metadata": given.metadata or {},

@@ -52,15 +52,23 @@ _SETTLE = (
     " AND schedule = (SELECT id FROM schedules WHERE schedule_id = ?)"
 )
 _ENTERED = "FROM schedule_runs o JOIN schedules s ON s.id = o.schedule"
-_UNSTARTED = (
-    f"SELECT {_ROW}, {_RUN} {_ENTERED} WHERE o.note = ''"
+_NOTED = (
+    f"SELECT {_ROW}, {_RUN} {_ENTERED} WHERE o.note = ?"
     " ORDER BY o.created_at, o.occurrence, o.id LIMIT ?"
 )
 _UNFINISHED = (
     "SELECT count(DISTINCT r.thread) FROM runs r JOIN schedule_runs o ON o.run_id = r.run_id"
     " WHERE r.status IN ('pending', 'running') AND r.ended_at IS NULL"
 )
+_WAITING = (
+    f"SELECT count(*) {_ENTERED} LEFT JOIN runs r ON r.run_id = o.run_id WHERE s.schedule_id = ?"
+    " AND (o.note = '' OR (r.id IS NOT NULL AND r.ended_at IS NULL))"
+)
 _RUNS = f"SELECT {_RUN} {_ENTERED} WHERE s.schedule_id = ? ORDER BY o.occurrence DESC LIMIT ?"
+
+
+Entered = list[tuple[ScheduleRow, ScheduledRun]]
+"""Inside the class `list` is the method."""
 
 
 def _row(found: tuple[Any, ...]) -> ScheduleRow:
@@ -165,10 +173,18 @@ class SqlSchedules:
 
         await self._writer.submit(work)
 
-    async def unstarted(self, *, limit: int = 20) -> list[tuple[ScheduleRow, ScheduledRun]]:
+    async def unstarted(self, *, limit: int = 20) -> Entered:
         """See Schedules."""
-        rows = await self._all(_UNSTARTED, limit)
+        return await self.noted("", limit=limit)
+
+    async def noted(self, note: str, *, limit: int) -> Entered:
+        """See Schedules."""
+        rows = await self._all(_NOTED, note, limit)
         return [(_row(row[:_ROW_FIELDS]), ScheduledRun(*row[_ROW_FIELDS:])) for row in rows]
+
+    async def waiting(self, schedule_id: str) -> int:
+        """See Schedules."""
+        return (await self._all(_WAITING, schedule_id))[0][0]
 
     async def unfinished(self) -> int:
         """See Schedules."""
