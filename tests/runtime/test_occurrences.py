@@ -239,7 +239,7 @@ def test_an_unknown_zone_names_the_nearest(name: str, hint: str) -> None:
         ("* * * *", "five fields, this one has 4"),
         ("* * * * * *", "five fields, this one has 6"),
         ("", "has 0"),
-        ("1," * 200 + "1 * * * *", "five fields"),
+        ("1," * 200 + "1 * * * *", "at most 200 characters"),
     ],
 )
 def test_a_bad_expression_is_refused_with_the_place(expression: str, said: str) -> None:

@@ -47,10 +47,12 @@ def check_cron(expression: str) -> str:
     """The expression with single spaces.
 
     Raises:
-        UsageError: not five fields, a bad field (with its position), or no such day ever.
+        UsageError: too long, not five fields, a bad field (with its position), or no such day ever.
     """
     parts = expression.split()
-    if len(expression) > LONGEST_EXPRESSION or len(parts) != len(_FIELDS):
+    if len(expression) > LONGEST_EXPRESSION:
+        raise UsageError(f"A cron expression has at most {LONGEST_EXPRESSION} characters.")
+    if len(parts) != len(_FIELDS):
         raise UsageError(
             f"A cron expression has five fields, this one has {len(parts)}.",
             cure="Write minute hour day-of-month month day-of-week, for example 30 7 * * MON-FRI.",
