@@ -129,7 +129,8 @@ def _texts(frames: Sequence[Sent], log: Sequence[Event]) -> list[str]:
     for frame, chunk in chunks:
         ident, place = chunk["id"], position(frame.id)
         texts[ident] = texts.get(ident, "") + chunk["content"]
-        if place is None or (place.message_id == ident and place.offset != len(texts[ident])):
+        told = place is not None and place.rank < 0 and place.message_id == ident
+        if place is None or (told and place.offset != len(texts[ident])):
             wrong.append(f"message {ident} has {len(texts[ident])} characters at {frame.id}")
         if ident in cut:
             wrong.append(f"message {ident} goes on after it was cut off")

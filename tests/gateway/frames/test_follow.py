@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from deerflow.gateway.frames.parts import CUT
-from fakes.streams import FOUR, Log, frames_of, log, text_of
+from fakes.streams import FOUR, Log, Sent, frames_of, log, text_of
 
 ANSWER = "The answer is forty-two, as everybody knows."
 TOOL = {"id": "c1", "name": "ls", "args": {"path": "/mnt"}}
@@ -132,6 +132,65 @@ async def test_reasoning_travels_beside_the_text(tmp_path: Path) -> None:
     thought = [m.get("additional_kwargs", {}).get("reasoning_content", "") for m in messages]
     assert "".join(thought) == "Hm, well."
     assert text_of(seen, "m") == "Yes."
+
+
+async def test_who_comes_back_after_any_frame_in_mid_text_is_told_nothing_twice(
+    tmp_path: Path,
+) -> None:
+    """Events fall in between, a message is cut off, the next has reasoning as well."""
+    modes = ["messages-tuple", "custom"]
+    async with log(tmp_path) as found, aclosing(found.follow(modes)) as chunks:
+        await found.begin()
+        await found.add("model_started", turn=1, message_id="m")
+        await found.piece("m", 0, ANSWER[:10])
+        seen = await _until(chunks, "m", ANSWER[:10])
+        await found.add("handed_over", reason="its worker died")
+        failed = {"model": "scripted", "attempt": 1, "code": "process_died", "message": "It died."}
+        again = {"wait_seconds": 0.0, "next_model": "scripted"}
+        await found.add("model_retry", **failed, **again, message_id="m")
+        await found.storage.deltas.finish(found.run.run_id, "m")
+        await found.add("model_started", turn=1, message_id="n")
+        await found.piece("n~thinking", 0, "Hm, ")
+        await found.piece("n", 0, ANSWER[:20])
+        seen += await _until(chunks, "n", ANSWER[:20])
+        await found.add("handed_over", reason="its worker stops")  # a place in mid-text
+        while seen[-1].event != "custom":
+            seen += frames_of(await anext(chunks))
+        now = [asyncio.create_task(found.raw(modes, frame.id)) for frame in seen]
+        async with aclosing(found.follow(modes)) as latest:  # when it reads, the others do
+            await _until(latest, "n", ANSWER[:20])
+        await found.finish("n", ANSWER, additional_kwargs={"reasoning_content": "Hm, well."})
+        await found.end()
+        seen += frames_of(b"".join([chunk async for chunk in chunks]))
+        backs = [(n, frames_of(await task)) for n, task in enumerate(now)]
+        backs += [(n, await found.read(modes, frame.id)) for n, frame in enumerate(seen)]
+        for number, back in backs:
+            frame, whole = seen[number], [*seen[: number + 1], *back]
+            shown = text_of(seen[: number + 1], "m")
+            assert text_of(whole, "m") == shown, frame  # what nobody has of it is gone
+            assert str([f.data for f in whole]).count(CUT) == bool(shown), frame
+            assert text_of(whole, "n") == ANSWER, frame
+            assert _reasoning(whole) == "Hm, well.", frame
+
+
+def _reasoning(frames: list[Sent]) -> str:
+    chunks = [frame.data[0] for frame in frames if frame.event == "messages"]
+    extras = [chunk.get("additional_kwargs", {}) for chunk in chunks]
+    return "".join(extra.get("reasoning_content", "") for extra in extras)
+
+
+async def test_a_repeated_text_is_whole_for_who_comes_back(tmp_path: Path) -> None:
+    async with log(tmp_path) as found:
+        await found.begin()
+        await found.add("model_started", turn=1, message_id="m")
+        async with aclosing(found.follow(["messages", "messages-tuple"])) as chunks:
+            await found.piece("m", 0, ANSWER[:10])
+            seen = await _until(chunks, "m", ANSWER[:10])
+        async with aclosing(found.follow(["messages", "messages-tuple"], seen[-1].id)) as chunks:
+            await found.piece("m", 10, ANSWER[10:30])
+            back = await _until(chunks, "m", ANSWER[10:30])
+    partial = [frame.data[0]["content"] for frame in back if frame.event == "messages/partial"]
+    assert partial == [ANSWER[:30]]
 
 
 async def test_p06_text_of_a_run_that_was_cut_off_is_shown_and_marked(tmp_path: Path) -> None:

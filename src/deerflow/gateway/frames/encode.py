@@ -14,7 +14,8 @@ OVERHEAD = 300
 HEARTBEAT = b": heartbeat\n\n"
 
 _ID = re.compile(
-    r"(?P<seq>\d{1,15})(?::\+(?P<rank>\d{1,2})|:(?P<message>[\w.~-]{1,200}):(?P<offset>\d{1,12}))?"
+    r"(?P<seq>\d{1,15})(?::\+(?P<rank>\d{1,2}))?"
+    r"(?::(?P<message>[\w.~-]{1,200}):(?P<offset>\d{1,12})(?:~(?P<thinking>\d{1,12}))?)?"
 )
 
 
@@ -25,18 +26,25 @@ class Position:
     Attributes:
         seq: every frame of the events up to here was sent.
         message_id: of the message that was being written, "" when none was.
-        offset: characters of it that were sent.
+        offset, thinking: characters of its text and its reasoning that were sent.
         rank: frames of event seq + 1 up to this rank (see `frames.parts`) were sent as well.
     """
 
     seq: int
     message_id: str = ""
     offset: int = 0
+    thinking: int = 0
     rank: int = -1
 
     def __str__(self) -> str:
-        if self.message_id:
-            return f"{self.seq}:{self.message_id}:{self.offset}"
+        if not self.message_id:
+            return self.event
+        thinking = f"~{self.thinking}" if self.thinking else ""
+        return f"{self.event}:{self.message_id}:{self.offset}{thinking}"
+
+    @property
+    def event(self) -> str:
+        """The part that is the same for all readers."""
         return f"{self.seq}:+{self.rank}" if self.rank >= 0 else str(self.seq)
 
 
@@ -45,10 +53,13 @@ def position(text: str) -> Position | None:
     found = _ID.fullmatch(text)
     if found is None:
         return None
-    seq = int(found["seq"])
-    if found["message"]:
-        return Position(seq, found["message"], int(found["offset"]))
-    return Position(seq, rank=int(found["rank"]) if found["rank"] else -1)
+    return Position(
+        int(found["seq"]),
+        found["message"] or "",
+        int(found["offset"] or 0),
+        int(found["thinking"] or 0),
+        int(found["rank"] or -1),
+    )
 
 
 def frame(event: str, data: bytes, id: str = "") -> bytes:

@@ -105,6 +105,7 @@ class _Reader:
         self._first = 0  # seq of the run's first event
         self._caught = 0  # what was in the log when following began
         self._hole = False  # a piece of the open message is missing
+        self._resumed = False
         self._begun = False
         self._changed = False
         self._settled = False
@@ -173,23 +174,23 @@ class _Reader:
             if item.seq <= self._after.seq:
                 self._skip(item)
             else:
+                self._resume()
                 await self._event(item)
         self._cursor = item.seq
+        if item.seq >= self._after.seq:
+            self._resume()
+
+    def _resume(self) -> None:
+        """The reader's place is reached: what it has of the message that was written there."""
+        after = self._after
+        if not self._resumed and after.message_id:
+            self._parts.resume(after.message_id, after.offset, after.thinking)
+        self._resumed = True
 
     def _skip(self, event: Event) -> None:
         """An event whose frames the reader has: only its meaning for the ones that follow."""
         self._begun = self._begun or begins_run(event)
-        self._note(event)
-
-    def _note(self, event: Event) -> None:
         self._parts.note(event)
-        if event.type != "model_started" or not self._after.message_id:
-            return
-        writing = self._parts.writing
-        if writing is not None and writing.message_id == self._after.message_id.removesuffix(
-            THINKING
-        ):
-            self._parts.resume(self._after.message_id, self._after.offset)
 
     def _delta(self, delta: Delta) -> None:
         if delta.run_id != self._run_id:
@@ -203,10 +204,10 @@ class _Reader:
             self._hole = True
         if not text:
             return
-        key = (self._key, ident, end, len(text), self._cursor, self._label)
+        key = (self._key, ident, self._parts.sent, len(text), self._cursor, self._label)
         cached = self._cache.get(key) if self._shared else None
         if cached is None:
-            place = str(Position(self._cursor, ident, end))
+            place = str(self._place(self._cursor, self._parts.sent))
             parts = self._parts.piece(ident, text)
             cached = b"".join(
                 frame(part.name, body(part.payload), place if part is parts[-1] else "")
@@ -234,7 +235,6 @@ class _Reader:
             self._group(event, parts, skip)
         else:
             self._plain(event, skip)
-        self._note(event)
 
     def _plain(self, event: Event, skip: int) -> None:
         """Frames of an event without a state; all readers of one kind share them."""
@@ -244,16 +244,28 @@ class _Reader:
             before = len(self._out)
             self._group(event, encoded(self._parts.parts(event)), skip)
             self._cache.put(key, b"".join(self._out[before:]))
-        elif cached:
+            return
+        self._parts.note(event)
+        if cached:
             self._add(cached)
 
     def _group(self, event: Event, parts: list[tuple[int, str, bytes]], skip: int) -> None:
+        """The frames of an event, which is taken in: all but the last stand before it."""
+        before = self._parts.sent
+        self._parts.note(event)
         for rank, name, data in parts:
             if rank <= skip:
                 continue
-            last = rank == parts[-1][0]
-            ident = Position(event.seq) if last else Position(event.seq - 1, rank=rank)
+            if rank == parts[-1][0]:
+                ident = self._place(event.seq, self._parts.sent)
+            else:
+                ident = self._place(event.seq - 1, before, rank)
             self._add(frame(name, data, str(ident)))
+
+    @staticmethod
+    def _place(seq: int, sent: tuple[str, int, int], rank: int = -1) -> Position:
+        name, text, thinking = sent
+        return Position(seq, name if text or thinking else "", text, thinking, rank)
 
     async def _ended(self, event: Event) -> None:
         """The end of the run, or of an attempt that somebody goes on with."""
@@ -273,7 +285,6 @@ class _Reader:
             parts.append((Rank.END, "end", b"null"))
         skip = self._after.rank if event.seq == self._after.seq + 1 else -1
         self._group(event, parts, skip)
-        self._parts.note(event)
         self._over = final
 
     async def _settle(self, *, idle: bool) -> None:

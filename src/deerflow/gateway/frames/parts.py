@@ -132,12 +132,12 @@ class Parts:
             self._done.add(self.writing.message_id)
             self.writing = None
 
-    def resume(self, message_id: str, offset: int) -> None:
-        """The reader has so many characters of the open message (of its reasoning)."""
-        if self.writing is not None and message_id.endswith(THINKING):
-            self.writing.thinking = max(self.writing.thinking, offset)
-        elif self.writing is not None:
-            self.writing.text = max(self.writing.text, offset)
+    def resume(self, message_id: str, text: int, thinking: int) -> None:
+        """The reader was in the middle of a message, and has so many characters of it."""
+        if self.writing is None and message_id not in self._done:
+            self.writing = Writing(message_id)  # the event that begins it comes later
+        if self._is_open(message_id) and self.writing is not None:
+            self.writing.text, self.writing.thinking = text, thinking
 
     def take(self, message_id: str, offset: int, text: str) -> tuple[int, str]:
         """Take in a piece of the open message.
@@ -159,6 +159,8 @@ class Parts:
             writing = self.writing = Writing(name)
         known = writing.thinking if thinking else writing.text
         end = offset + len(text)
+        if "messages" in self.wanted and not thinking and offset <= len(writing.whole) < end:
+            writing.whole = writing.whole[:offset] + text
         if end <= known or offset > known:
             return known, ""
         if thinking:
@@ -179,14 +181,14 @@ class Parts:
             payload = {"event": "on_chat_model_stream", "name": "model", "run_id": self.run_id}
             found.append(Part(Rank.EVENTS, "events", {**payload, "data": {"chunk": chunk}}))
         if "messages" in self.wanted and not thinking and self.writing is not None:
-            found += self._partial(self.writing, text)
+            found += self._partial(self.writing)
         if "messages-tuple" in self.wanted:
             found.append(Part(Rank.MESSAGES, "messages", [chunk, {"langgraph_node": "model"}]))
         return found
 
-    def _partial(self, writing: Writing, text: str) -> list[Part]:
-        writing.whole += text
-        if len(writing.whole) < writing.told * GROWTH:
+    def _partial(self, writing: Writing) -> list[Part]:
+        whole = len(writing.whole)
+        if whole < writing.text or whole < writing.told * GROWTH:
             return []
         writing.told = len(writing.whole)
         whole = {"type": "ai", "id": writing.message_id, "content": writing.whole}

@@ -124,6 +124,8 @@ class Protocol:
         name, data, ident = frame
         place = position(ident)
         seq = place.seq if place is not None else 0
+        if place is not None and (place.rank >= 0 or name != "messages"):
+            ident = place.event  # whatever of a message this reader has
         for number, event in enumerate(_of_frame(name, data, messages)):
             self._add(out, event, seq, f"{messages.run_id}:{ident}:{name}:{number}")
 
