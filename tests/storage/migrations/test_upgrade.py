@@ -16,11 +16,11 @@ from deerflow.errors import StorageError
 from deerflow.storage.migrations import upgrade as upgrading
 from deerflow.storage.protocol import ApprovalRow, BatchRow, QueuedExchange
 from deerflow.storage.sql import schema
+from deerflow.storage.sql.columns import metadata
 from deerflow.storage.sql.driver import DRIVER, connect
 from deerflow.storage.sql.open import open_storage
-from deerflow.storage.sql.storage import SqliteStorage
-from deerflow.storage.sql.columns import metadata
 from deerflow.storage.sql.render import render_schema
+from deerflow.storage.sql.storage import SqliteStorage
 
 
 def described(path: Path) -> dict[str, list[tuple[object, ...]]]:
