@@ -89,7 +89,7 @@ class Admission:
         request, thread = replace(request, task=ready.task), ready.thread
         context = self._context(thread, ready.run_id, request, ready.config)
         context.skills = skills
-        bare = ready.new or await self._is_bare(thread, 0)
+        bare = ready.new or await _is_bare(parts.storage, thread, 0)
         outputs = context.folders.outputs
         before = {} if bare else await asyncio.to_thread(scan_outputs, outputs)
         buried = False if bare else await _bury(self._parts.storage, thread)
@@ -120,7 +120,7 @@ class Admission:
             NotFoundError: unknown model or checkpoint.
         """
         ready, _ = await self._settled(request)
-        await self._state(ready.thread, request.checkpoint_id)
+        await _state(self._parts.storage, ready.thread, request.checkpoint_id)
         return ready
 
     async def accept(self, row: RunRow, thread: ThreadRow) -> Job:
@@ -140,9 +140,9 @@ class Admission:
             job = await self._again(thread, row, context, request)
             job.shared = True
             return job
-        checkpoint_id = await self._state(thread, request.checkpoint_id)
+        checkpoint_id = await _state(self._parts.storage, thread, request.checkpoint_id)
         context.emit("run_started", _started(request.task, row.config))
-        fresh = await self._is_bare(thread, 1)  # its own `run_queued`
+        fresh = await _is_bare(parts.storage, thread, 1)  # its own `run_queued`
         outputs = context.folders.outputs
         return Job(
             thread,
@@ -189,19 +189,6 @@ class Admission:
         run_id = uuid.uuid4().hex
         ready = Prepared(thread, new, run_id, request.to_dict(), config, request.task)
         return ready, lead.skills
-
-    async def _state(self, thread: ThreadRow, checkpoint_id: str | None) -> str | None:
-        """The id of a state as the saver writes it; the graph would begin anew without one.
-
-        Raises:
-            NotFoundError: the thread has no such state.
-        """
-        if checkpoint_id is None:
-            return None
-        place = address(thread.thread_key, checkpoint_id)
-        if await self._parts.storage.saver.aget_tuple(place) is None:
-            raise no_checkpoint(checkpoint_id)
-        return str(place["configurable"]["checkpoint_id"])
 
     async def _is_bare(self, thread: ThreadRow, events: int) -> bool:
         """Whether a thread with at most so many events holds nothing that is to be taken up.
@@ -283,7 +270,7 @@ class Admission:
         job = Job(thread, context, job_input, last.seq - 1, after_death=True)
         if job_input is not None:
             job.uploads = request.uploads
-            job.checkpoint_id = await self._state(thread, request.checkpoint_id)
+            job.checkpoint_id = await _state(self._parts.storage, thread, request.checkpoint_id)
         return job
 
     async def _input_again(
@@ -363,3 +350,27 @@ def _started(task: str, config: dict[str, Any]) -> dict[str, Any]:
 def _goal(row: RunRow) -> SessionGoal | None:
     goal = row.config.get("goal")
     return SessionGoal(**goal) if goal else None
+
+
+async def _state(storage: Storage, thread: ThreadRow, checkpoint_id: str | None) -> str | None:
+    """The id of a state as the saver writes it; the graph would begin anew without one.
+
+    Raises:
+        NotFoundError: the thread has no such state.
+    """
+    if checkpoint_id is None:
+        return None
+    place = address(thread.thread_key, checkpoint_id)
+    if await storage.saver.aget_tuple(place) is None:
+        raise no_checkpoint(checkpoint_id)
+    return str(place["configurable"]["checkpoint_id"])
+
+
+async def _is_bare(storage: Storage, thread: ThreadRow, events: int) -> bool:
+    """Whether a thread with at most so many events holds nothing that is to be taken up.
+
+    A copy can have states without events.
+    """
+    if thread.last_seq > events:
+        return False
+    return await storage.saver.aget_tuple(address(thread.thread_key)) is None
