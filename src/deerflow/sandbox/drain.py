@@ -46,7 +46,8 @@ class Drain:
         self._orders: queue.SimpleQueue[_Order] = queue.SimpleQueue()
         self._full: dict[int, Callable[[], None]] = {}
         self._wake_read, self._wake = os.pipe()
-        os.set_blocking(self._wake_read, False)
+        for end in (self._wake_read, self._wake):
+            os.set_blocking(end, False)
         self._thread: threading.Thread | None = None
 
     def take(self, fd: int, capture: Capture, on_full: Callable[[], None] | None = None) -> None:
@@ -82,7 +83,8 @@ class Drain:
 
     def _order(self, order: _Order) -> None:
         self._orders.put(order)
-        os.write(self._wake, b".")
+        with contextlib.suppress(BlockingIOError):  # full: it is awake
+            os.write(self._wake, b".")
 
     # in the thread
 

@@ -73,15 +73,21 @@ class OutputPipes:
     def retire(self, pipe: OutputPipe, *, close: bool) -> None:
         """Forget the name; what still holds the pipe goes on writing."""
         pipe.let_go()
-        with contextlib.suppress(OSError):
-            os.unlink(self._folder / pipe.name)
         if close:
             os.close(pipe.fd)
+        asyncio.get_running_loop().run_in_executor(None, self._forget, pipe)
 
     def close(self) -> None:
-        """Close the free ones."""
+        """Close the free ones. Blocking."""
         while self._free:
-            self.retire(self._free.pop(), close=True)
+            pipe = self._free.pop()
+            pipe.let_go()
+            os.close(pipe.fd)
+            self._forget(pipe)
+
+    def _forget(self, pipe: OutputPipe) -> None:
+        with contextlib.suppress(OSError):
+            os.unlink(self._folder / pipe.name)
 
     def _make(self, name: str) -> OutputPipe:
         path = self._folder / name

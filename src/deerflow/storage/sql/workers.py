@@ -53,11 +53,11 @@ class SqlWorkers:
 
     async def dead(self) -> list[WorkerRow]:
         """See Workers."""
-        return [row for row, expired in await self._rows() if expired or is_gone(row.process)]
+        return [row for row, over in await self._rows(look=True) if over]
 
     async def living(self) -> list[WorkerRow]:
         """See Workers."""
-        return [row for row, expired in await self._rows() if not expired]
+        return [row for row, over in await self._rows(look=False) if not over]
 
     async def take_over(self, worker_id: str) -> list[RunRow] | None:
         """See Workers."""
@@ -81,11 +81,14 @@ class SqlWorkers:
         """See Workers."""
         self._writer.fences.bind(thread_key, worker_id)
 
-    async def _rows(self) -> list[tuple[WorkerRow, bool]]:
-        """Every worker, and whether its lease has run out."""
+    async def _rows(self, *, look: bool) -> list[tuple[WorkerRow, bool]]:
+        """Every worker, and whether its lease has run out, or (`look`) its process is gone."""
 
         def query(connection: Connection) -> list[tuple[WorkerRow, bool]]:
             rows = connection.execute(self._all).fetchall()
-            return [(WorkerRow(*row[:4]), row[3] <= row[4]) for row in rows]
+            return [
+                (WorkerRow(*row[:4]), row[3] <= row[4] or (look and is_gone(row[1])))
+                for row in rows
+            ]
 
         return await self._readers.read(query, scope="")
