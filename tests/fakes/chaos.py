@@ -171,7 +171,7 @@ async def among(
 
 async def until(done: Callable[[], bool]) -> None:
     """Look until something that another process does is done."""
-    async with asyncio.timeout(60):
+    async with asyncio.timeout(120):
         while not done():  # noqa: ASYNC110  # of another process
             await asyncio.sleep(0.05)
 

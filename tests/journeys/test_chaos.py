@@ -13,19 +13,13 @@ import pytest
 from fakes.chaos import chaos, examine, until
 from fakes.postgres import need_postgres, served_schema
 from fakes.servers import private_server
-from fakes.serving import Site, WorkerZygote, worker_zygote
+from fakes.serving import Site, WorkerZygote
 
 LEASE = {"lease_seconds": 3}
 
 
 class Scale(Protocol):
     def __call__(self, short: int, long: int) -> int: ...
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[WorkerZygote]:
-    with worker_zygote() as running:
-        yield running
 
 
 BACKENDS = pytest.mark.parametrize(("backend", "workers"), [("postgres", 3), ("sqlite", 1)])

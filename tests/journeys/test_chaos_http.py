@@ -12,19 +12,13 @@ import pytest
 from fakes.chaos import examine
 from fakes.chaos_http import http_chaos
 from fakes.postgres import need_postgres, served_schema
-from fakes.serving import ANSWER, Site, WorkerZygote, worker_zygote
+from fakes.serving import ANSWER, Site, WorkerZygote
 
 LONG_ANSWER = f"{ANSWER} {'And this is how it went, word after word. ' * 4}"
 
 BACKENDS = pytest.mark.parametrize(
     ("backend", "workers", "servers"), [("postgres", 3, 2), ("sqlite", 0, 1)]
 )
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[WorkerZygote]:
-    with worker_zygote() as running:
-        yield running
 
 
 @contextlib.contextmanager

@@ -13,13 +13,7 @@ import pytest
 
 from fakes.chaos import Chaos, chaos, examine, until
 from fakes.postgres import need_postgres, served_schema
-from fakes.serving import Site, WorkerZygote, worker_zygote
-
-
-@pytest.fixture(scope="module")
-def zygote() -> Iterator[WorkerZygote]:
-    with worker_zygote() as running:
-        yield running
+from fakes.serving import Site, WorkerZygote
 
 
 @pytest.fixture(scope="module")
