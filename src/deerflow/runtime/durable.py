@@ -1,8 +1,9 @@
 """The durable engine: hand-overs stand in a ledger that all processes share.
 
-A run that somebody waits for begins in the process that took it, when that has a place; all others
-wait in the ledger's queue for a worker with one, by user and priority. What the ledger loses or
-repeats does no harm: the row of the run decides who executes it.
+A run that somebody waits for begins in the process that took it, when that has a place, and is
+entered in the ledger beside; all others wait in the ledger's queue for a worker with one, by user
+and priority. What the ledger loses or repeats does no harm: the row of the run decides who executes
+it.
 """
 
 from __future__ import annotations
@@ -10,7 +11,8 @@ from __future__ import annotations
 import asyncio
 import logging
 import uuid
-from collections.abc import Sequence
+from collections.abc import Coroutine, Sequence
+from typing import Any
 
 from deerflow.errors import StorageError
 from deerflow.runtime.engine import hand_id, start_all
@@ -21,6 +23,11 @@ from deerflow.runtime.worker import Following, Worker
 from deerflow.storage.protocol import RunRow, Storage
 
 logger = logging.getLogger(__name__)
+
+ENTRY_SECONDS = 0.02
+"""After the beginning of a run here, its entry is made: its way to the model goes first."""
+LAST_SECONDS = 1.0
+"""How long closing waits for runs that have been put back to leave."""
 
 
 class DbosEngine:
@@ -40,7 +47,8 @@ class DbosEngine:
         self._slots = Slots(place.worker_runs, place.user_runs)
         self._turns: dict[str, asyncio.Event] = {}
         self._inside: set[str] = set()
-        self._placed: set[str] = set()
+        self._here: dict[str, asyncio.Task[None]] = {}
+        self._tasks: set[asyncio.Task[None]] = set()
         self._draining = False
 
     async def open(self) -> None:
@@ -55,7 +63,7 @@ class DbosEngine:
     async def start(self, run: RunRow, user_id: str) -> None:
         """See Engine. When the ledger fails, the supervisor finds the run."""
         hand = hand_id(run)
-        if hand in self._inside or hand in self._placed:
+        if hand in self._inside:
             return
         try:
             if await self._hand_over(hand, run, user_id) or not await self._is_over(hand):
@@ -70,15 +78,34 @@ class DbosEngine:
         here = self._worker is not None and not self._draining
         if not here or not self._slots.enter(hand, user_id):
             return await self._ledger.enqueue(hand, run, user_id)
-        self._placed.add(hand)
-        begun = False
+        self._inside.add(hand)
+        work = self._task(self._carry_out(hand, run.run_id), f"hand {hand}")
+        self._task(self._enter(hand, run, user_id, work), f"entry of {hand}")
+        return True
+
+    def _task(self, work: Coroutine[Any, Any, None], name: str) -> asyncio.Task[None]:
+        task = asyncio.create_task(work, name=name)
+        self._tasks.add(task)
+        task.add_done_callback(self._done)
+        return task
+
+    def _done(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        if not task.cancelled() and task.exception() is not None:
+            logger.error("%s failed", task.get_name(), exc_info=task.exception())
+
+    async def _enter(self, hand: str, run: RunRow, user_id: str, work: asyncio.Task[None]) -> None:
+        """Enter what runs here already; in vain when others handed it over at the same time."""
+        await asyncio.sleep(ENTRY_SECONDS)
+        if self._draining and work.done():
+            return
+        self._here[hand] = work
         try:
-            begun = await self._ledger.begin(hand, run.run_id, user_id, run.priority)
-        finally:
-            if not begun and hand in self._placed:  # else a body from the queue has the place
-                self._placed.discard(hand)
-                self._give_place(hand)
-        return begun
+            if await self._ledger.begin(hand, run.run_id, user_id, run.priority):
+                return  # its body takes the task out
+        except StorageError as error:
+            logger.warning("run %s is not in the ledger: %s", run.run_id, error)
+        del self._here[hand]
 
     async def _is_over(self, hand: str) -> bool:
         """Whether nobody is at work on a hand-over any more; one whose process died is ended."""
@@ -88,7 +115,7 @@ class DbosEngine:
         if found.waits:
             return False
         if found.executor == self._executor:
-            return hand not in self._inside and hand not in self._placed
+            return hand not in self._inside
         if found.executor in await self._living():
             return False
         await self._ledger.cancel([hand])
@@ -98,14 +125,20 @@ class DbosEngine:
         return {executor_of(row.worker_id) for row in await self._storage.workers.living()}
 
     async def _body(self, hand: str, run_id: str, user_id: str, priority: int) -> None:
-        """The workflow, as thin as it can be."""
+        """The workflow, as thin as it can be: what runs here already is waited for."""
+        work = self._here.pop(hand, None)
+        if work is not None:
+            await asyncio.wait({work})
+        elif hand not in self._inside:
+            self._inside.add(hand)
+            await self._carry_out(hand, run_id, turn=(user_id, priority))
+
+    async def _carry_out(self, hand: str, run_id: str, turn: tuple[str, int] | None = None) -> None:
+        """Execute the run, in a place that it has or waits for."""
         following: Following | None = None
         try:
-            self._inside.add(hand)
-            if hand in self._placed:
-                self._placed.discard(hand)
-            else:
-                await self._turn(hand, user_id, priority)
+            if turn is not None:
+                await self._turn(hand, *turn)
             if self._worker is not None:
                 following = await self._worker.execute(run_id)
         finally:
@@ -162,6 +195,8 @@ class DbosEngine:
     async def close(self) -> None:
         """See Engine."""
         await self.drain(0)
+        if self._tasks:
+            await asyncio.wait(set(self._tasks), timeout=LAST_SECONDS)
         await self._ledger.close()
 
 

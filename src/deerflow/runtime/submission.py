@@ -107,7 +107,7 @@ class Submissions(Lookup):
         storage = self._parts.storage
         delay = options.after_seconds
         not_before = time.time() + delay if delay else None
-        submitted: Submitted | None = None
+        submitted, bare = None, False
         while submitted is None:  # None: somebody made the thread meanwhile
             prepared = await self._admission.prepare(request)
             prepared = replace(prepared, run_id=options.run_id or prepared.run_id)
@@ -119,9 +119,10 @@ class Submissions(Lookup):
                 idempotency_key=options.idempotency_key,
                 delivery=call_for(prepared.thread, prepared.run_id, options.webhook),
             )
-            submitted = await storage.queue.submit(prepared.thread, run, new=prepared.new)
+            bare = prepared.new
+            submitted = await storage.queue.submit(prepared.thread, run, new=bare)
         if submitted.created:
-            await self._follow_up(submitted)
+            await self._follow_up(submitted, bare=bare)
         if submitted.ready and submitted.run.ended_at is None:
             await self._engine.start(submitted.run, request.user_id)
         return submitted
@@ -145,11 +146,11 @@ class Submissions(Lookup):
             if found is None:
                 raise no_thread(request.thread_id)
 
-    async def _follow_up(self, submitted: Submitted) -> None:
+    async def _follow_up(self, submitted: Submitted, *, bare: bool) -> None:
         """What belongs to a new run: the end of those that it displaces."""
         for other in submitted.cancelled:
             await displace(self._engine, self._parts, other)
-        if submitted.ready:
+        if submitted.ready and not bare:  # in a new thread nothing waits
             now, key = time.time(), submitted.run.thread_key
             await approvals.supersede(self._parts.storage, now, key)
 

@@ -66,9 +66,9 @@ class Frames:
         Frames of one event come in a fixed order, each with an id that names it, so that a reader
         who comes back with the last one misses nothing and gets nothing twice.
         """
-        fresh = await self._storage.threads.by_key(asked.thread.thread_key) or asked.thread
         after = Position(0)
         if asked.after not in (None, "", "-1", "0"):
+            fresh = await self._storage.threads.by_key(asked.thread.thread_key) or asked.thread
             found = position(asked.after or "")
             if found is None or found.seq > fresh.last_seq:
                 yield _gap(asked, fresh.last_seq)
@@ -95,6 +95,7 @@ class _Reader:
         self._after = after
         self._key = asked.thread.thread_key
         self._run_id = asked.run.run_id
+        self._about = {"run_id": self._run_id, "thread_id": asked.thread.thread_id}
         self._parts = Parts(asked.wanted, self._run_id, asked.thread.thread_id)
         self._label = asked.wanted.label
         self._shared = "messages" not in asked.wanted  # its frames hang on when the reader came
@@ -119,7 +120,7 @@ class _Reader:
             fresh = await self._storage.threads.by_key(self._key)
             self._caught = fresh.last_seq if fresh is not None else 0
             if not self._after.seq:
-                self._frame("metadata", self._about())
+                self._frame("metadata", self._about)
             if await self._storage.threads.run(self._run_id) is None:
                 await self._look()  # it was removed, and its events with it
             waiting, idle = deque[Event | Delta](), False
@@ -154,9 +155,6 @@ class _Reader:
         self._out.clear()
         self._held = 0
         return chunk
-
-    def _about(self) -> dict[str, Any]:
-        return {"run_id": self._run_id, "thread_id": self._asked.thread.thread_id}
 
     def _frame(self, event: str, payload: Any, id: str = "") -> None:
         self._add(frame(event, body(payload), id))
@@ -207,7 +205,7 @@ class _Reader:
         key = (self._key, ident, self._parts.sent, len(text), self._cursor, self._label)
         cached = self._cache.get(key) if self._shared else None
         if cached is None:
-            place = str(self._place(self._cursor, self._parts.sent))
+            place = str(_place(self._cursor, self._parts.sent))
             parts = self._parts.piece(ident, text)
             cached = b"".join(
                 frame(part.name, body(part.payload), place if part is parts[-1] else "")
@@ -257,15 +255,10 @@ class _Reader:
             if rank <= skip:
                 continue
             if rank == parts[-1][0]:
-                ident = self._place(event.seq, self._parts.sent)
+                ident = _place(event.seq, self._parts.sent)
             else:
-                ident = self._place(event.seq - 1, before, rank)
+                ident = _place(event.seq - 1, before, rank)
             self._add(frame(name, data, str(ident)))
-
-    @staticmethod
-    def _place(seq: int, sent: tuple[str, int, int], rank: int = -1) -> Position:
-        name, text, thinking = sent
-        return Position(seq, name if text or thinking else "", text, thinking, rank)
 
     async def _ended(self, event: Event) -> None:
         """The end of the run, or of an attempt that somebody goes on with."""
@@ -301,8 +294,9 @@ class _Reader:
         if self._hole and self._parts.writing is not None and not self._over:
             self._hole = False
             await self._fill()
-        if self._changed and "values" in self._asked.wanted and not self._over:
-            await self._change()
+        changed = self._changed and "values" in self._asked.wanted
+        if changed and not self._over and self._budget.due():
+            self._add(frame("values", await self._state(self._cursor)))
         if idle and not self._out:
             await self._look()
             if not self._over:
@@ -317,10 +311,6 @@ class _Reader:
                 caught, self._caught = self._caught, 0  # it is known now
                 self._delta(delta)
                 self._caught = caught
-
-    async def _change(self) -> None:
-        if self._budget.due():
-            self._add(frame("values", await self._state(self._cursor)))
 
     async def _state(self, seq: int) -> bytes:
         thread, first = self._asked.thread, self._first or seq
@@ -341,6 +331,12 @@ class _Reader:
             if self._asked.ends:
                 self._frame("end", None, str(Position(self._cursor)))
             self._over = True
+
+
+def _place(seq: int, sent: tuple[str, int, int], rank: int = -1) -> Position:
+    """Where a reader is that has seen an event and so much of the message being written."""
+    name, text, thinking = sent
+    return Position(seq, name if text or thinking else "", text, thinking, rank)
 
 
 def _gap(asked: Asked, last: int) -> bytes:
