@@ -64,7 +64,8 @@ class Prepared:
             "strategy": options.get("strategy", "reject"),
             "not_before": options.get("not_before"),
         }
-        return NewRun(self.run_id, self.input, self.config, event=("run_queued", queued), **options)
+        config = {**self.config, "strategy": queued["strategy"]}
+        return NewRun(self.run_id, self.input, config, event=("run_queued", queued), **options)
 
 
 class Admission:
