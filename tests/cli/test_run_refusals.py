@@ -139,7 +139,7 @@ def test_a_full_disk() -> None:
         before = desk.tree()
         refused(desk.run("run", "Hi"), 1, "The disk is full")
         assert desk.tree() == before  # it could not even begin
-        os.truncate(filler, filler.stat().st_size - 400_000)
+        os.truncate(filler, filler.stat().st_size - 800_000)
         stuck = desk.run("run", "Hi", "--thread", "t", "--json")  # ends though no end is written
         assert (stuck.code, stuck.err.count("The disk is full")) == (1, 1), stuck
         filler.unlink()
