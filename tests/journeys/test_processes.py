@@ -30,25 +30,27 @@ from fakes.processes import (
 from fakes.streams import text_of
 
 CANCEL_SECONDS = 2.0
-SCHEDULER = {"enabled": True, "min_once_delay_seconds": 1}
+SECTIONS = {
+    "scheduler": {"enabled": True, "min_once_delay_seconds": 1},
+    "runtime": {"concurrent_runs": 2},  # so that four runs are at work in both processes
+}
 
 
 async def test_two_servers_on_one_home(tmp_path: Path) -> None:
-    async with two_servers(tmp_path, scheduler=SCHEDULER) as site:
+    async with two_servers(tmp_path, **SECTIONS) as site:
         await journey(site)
 
 
 async def test_a_server_without_a_worker_and_two_workers(tmp_path: Path) -> None:
     need_postgres()
     with served_schema() as database:
-        sections = {"scheduler": SCHEDULER, "database": database}
-        async with server_and_workers(tmp_path, **sections) as site:
+        async with server_and_workers(tmp_path, **SECTIONS, database=database) as site:
             await journey(site)
 
 
 @pytest.mark.soak
 async def test_each_minute_of_a_cron_is_started_once(tmp_path: Path) -> None:
-    async with two_servers(tmp_path, scheduler=SCHEDULER) as site:
+    async with two_servers(tmp_path, **SECTIONS) as site:
         one, other = site.clients
         task = {"prompt": "Hello", "cron": "* * * * *"}
         made = (await one.post("/scheduled-tasks", json=task)).raise_for_status().json()
