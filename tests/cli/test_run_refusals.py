@@ -130,16 +130,16 @@ def small_disk(megabytes: int) -> Iterator[Path]:
 
 @pytest.mark.skipif(not ROOT, reason="mounting a small disk takes root")
 def test_a_full_disk() -> None:
-    with small_disk(2) as folder:
+    with small_disk(4) as folder:
         desk = Desk(folder)
-        desk.write([{"text": Random(1).randbytes(300_000).hex()}])
+        desk.write([{"text": Random(1).randbytes(900_000).hex()}])
         filler = folder / "filler"
         with pytest.raises(OSError, match="No space left"):
-            filler.write_bytes(bytes(2_000_000))
+            filler.write_bytes(bytes(4_000_000))
         before = desk.tree()
         refused(desk.run("run", "Hi"), 1, "The disk is full")
         assert desk.tree() == before  # it could not even begin
-        os.truncate(filler, filler.stat().st_size - 800_000)
+        os.truncate(filler, filler.stat().st_size - 900_000)
         stuck = desk.run("run", "Hi", "--thread", "t", "--json")  # ends though no end is written
         assert (stuck.code, stuck.err.count("The disk is full")) == (1, 1), stuck
         filler.unlink()
