@@ -27,8 +27,8 @@ def database() -> Iterator[dict[str, str]]:
 async def two(
     zygote: WorkerZygote, database: dict[str, str], tmp_path: Path
 ) -> AsyncGenerator[Chaos]:
-    """Two workers; the runs of this test take a few seconds each."""
-    site = Site(str(tmp_path), database, {"lease_seconds": 3}, latency=0.4)
+    """Two workers, neither with room for all; the runs take a few seconds each."""
+    site = Site(str(tmp_path), database, {"lease_seconds": 3, "concurrent_runs": 5}, latency=0.4)
     async with chaos(site, zygote, 2) as one:
         await until(lambda: len(site.read("ready")) == 2)
         yield one
