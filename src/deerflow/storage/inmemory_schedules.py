@@ -9,7 +9,7 @@ from typing import Literal
 from deerflow.errors import ConflictError
 from deerflow.storage.encoding import clean_text, copied
 from deerflow.storage.inmemory_tables import Tables
-from deerflow.storage.serving import OCCURRENCES_KEPT, ScheduledRun, ScheduleRow
+from deerflow.storage.scheduling import OCCURRENCES_KEPT, ScheduledRun, ScheduleRow
 
 Entered = list[tuple[ScheduleRow, ScheduledRun]]
 """Inside the class `list` is the method."""

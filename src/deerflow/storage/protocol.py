@@ -23,15 +23,13 @@ from deerflow.storage.accounts import (
     UserRow,
 )
 from deerflow.storage.conversations import Expiry, RunRow, ThreadQuery, ThreadRow, Threads
+from deerflow.storage.scheduling import ScheduledRun, ScheduleRow, Schedules
 from deerflow.storage.serving import (
     Cancel,
     Deliveries,
     Delivery,
     NewRun,
     RunQueue,
-    ScheduledRun,
-    ScheduleRow,
-    Schedules,
     Strategy,
     Submitted,
     WorkerRow,

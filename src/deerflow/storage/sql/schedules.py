@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from deerflow.errors import ConflictError
 from deerflow.storage.encoding import column_text, dump_json, load_json, pack, unpack
-from deerflow.storage.serving import OCCURRENCES_KEPT, ScheduledRun, ScheduleRow
+from deerflow.storage.scheduling import OCCURRENCES_KEPT, ScheduledRun, ScheduleRow
 from deerflow.storage.sql.batch import Batch
 from deerflow.storage.sql.driver import Connection
 from deerflow.storage.sql.reader import Readers
