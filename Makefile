@@ -6,6 +6,8 @@ SHELL := /bin/sh
 HOME_DIR := $(if $(DEER_FLOW_HOME),$(DEER_FLOW_HOME),.deer-flow)
 BIN := .venv/bin
 PYTEST_ARGS ?=
+# A file at a time on each core, at most four: the tests start servers and browsers of their own.
+PARALLEL ?= -n logical --maxprocesses 4 --dist loadfile
 LOCK := uv.lock pyproject.toml
 CODE := src tests bench examples scripts
 
@@ -67,7 +69,7 @@ tests/journeys/js/node_modules: tests/journeys/js/package-lock.json | services
 	else echo "No npm: the journeys of the JavaScript SDK are left out." >&2; fi
 
 test: dev services $(HOME_DIR)/.model tests/journeys/js/node_modules ## Run the tests.
-	$(BIN)/pytest $(PYTEST_ARGS)
+	$(BIN)/pytest $(PARALLEL) $(PYTEST_ARGS)
 
 soak: dev services $(HOME_DIR)/.model tests/journeys/js/node_modules ## Run the tests in their long form.
 	$(BIN)/pytest --soak --timeout 3600 $(PYTEST_ARGS)

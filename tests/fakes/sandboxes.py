@@ -126,7 +126,7 @@ def _waits(pid: int) -> bool:
         return True  # it has just ended
 
 
-async def until(check: Callable[[], object], *, seconds: float = 5.0) -> bool:
+async def until(check: Callable[[], object], *, seconds: float = 20.0) -> bool:
     """Whether a condition (callable) comes true in time."""
     end = asyncio.get_running_loop().time() + seconds
     while not check():

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import signal
 from pathlib import Path
 
@@ -13,11 +14,12 @@ from fakes.harness import loaded, scripted_config
 
 
 def _workers(parent: int) -> list[psutil.Process]:
-    return [
-        child
-        for child in psutil.Process(parent).children()
-        if "worker" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE
-    ]
+    found: list[psutil.Process] = []
+    for child in psutil.Process(parent).children():
+        with contextlib.suppress(psutil.NoSuchProcess):  # it may end while it is looked at
+            if "worker" in child.cmdline() and child.status() != psutil.STATUS_ZOMBIE:
+                found.append(child)
+    return found
 
 
 async def _one_worker(parent: int, *, other_than: int = 0) -> psutil.Process:
@@ -30,7 +32,13 @@ async def _one_worker(parent: int, *, other_than: int = 0) -> psutil.Process:
 
 
 async def _gone(process: psutil.Process) -> None:
-    await until(lambda: not process.is_running() or process.status() == psutil.STATUS_ZOMBIE)
+    def ended() -> bool:
+        try:
+            return process.status() == psutil.STATUS_ZOMBIE
+        except psutil.NoSuchProcess:
+            return True
+
+    await until(ended)
 
 
 async def test_serve_keeps_its_workers_and_takes_them_along(tmp_path: Path) -> None:
