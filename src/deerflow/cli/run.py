@@ -15,6 +15,7 @@ import orjson
 
 from deerflow.cli import output
 from deerflow.cli.exits import STOPPED, exit_code
+from deerflow.cli.listener import noticing_departure
 from deerflow.cli.log import log_to_file
 from deerflow.cli.progress import Progress
 from deerflow.cli.remembering import remember
@@ -97,14 +98,15 @@ async def _followed(harness: Harness, options: RunOptions, stop: Stop) -> RunRes
 async def _as_json(handle: RunHandle) -> RunResult | None:
     """Each event as one JSON line, at once. None when nobody reads them: the run is stopped."""
     reading = True
-    async for event in handle.events():
-        if reading:
-            try:
-                await asyncio.to_thread(output.write_line, orjson.dumps(as_line(event)))
-            except BrokenPipeError:
-                reading = False
-                output.discard()
-                handle.cancel()
+    with noticing_departure(handle.cancel):
+        async for event in handle.events():
+            if reading:
+                try:
+                    await asyncio.to_thread(output.write_line, orjson.dumps(as_line(event)))
+                except BrokenPipeError:
+                    reading = False
+                    output.discard()
+                    handle.cancel()
     result = await handle.result()
     return result if reading else None
 

@@ -191,15 +191,6 @@ class Admission:
         ready = Prepared(thread, new, run_id, request.to_dict(), config, request.task)
         return ready, lead.skills
 
-    async def _is_bare(self, thread: ThreadRow, events: int) -> bool:
-        """Whether a thread with at most so many events holds nothing that is to be taken up.
-
-        A copy can have states without events.
-        """
-        if thread.last_seq > events:
-            return False
-        return await self._parts.storage.saver.aget_tuple(address(thread.thread_key)) is None
-
     def _meet(self, thread: ThreadRow) -> None:
         if len(self._met) >= MAX_MET:
             self._met.clear()

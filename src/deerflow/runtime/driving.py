@@ -37,6 +37,7 @@ from deerflow.runtime.parts import Graph, Job, RunParts
 from deerflow.runtime.pursuit import Pursuit, answer_command
 from deerflow.runtime.recovery import close_open_turn, lost_inputs, note_logged
 from deerflow.runtime.request import Artifact, Outcome, RunResult
+from deerflow.storage.checkpoints.closings import CLOSING
 
 logger = logging.getLogger(__name__)
 
@@ -63,9 +64,25 @@ class Driver:
         context = job.context
         try:
             end = await self._end(job)
-            return await _unbroken(self._close(job, end))
-        finally:
+        except BaseException:
             await _unbroken(self._parts.provider.release(context.thread_key))
+            raise
+        return await _unbroken(self._ended_and_released(job, end))
+
+    async def _ended_and_released(self, job: Job, end: End) -> RunResult:
+        try:
+            return await self._ended(job, end)
+        finally:
+            await self._parts.provider.release(job.context.thread_key)
+
+    async def _ended(self, job: Job, end: End) -> RunResult:
+        """The run's end; a success whose last state could not be stored is an error."""
+        try:
+            return await self._close(job, end)
+        except DeerFlowError as error:
+            if end.status != "success" or (job.shared and is_fault(error)):
+                raise
+            return await self._close(job, End("error", error=error))
 
     async def _end(self, job: Job) -> End:
         context = job.context
@@ -94,12 +111,14 @@ class Driver:
         if job.uploads:
             await asyncio.to_thread(copy_uploads, job.uploads, context.folders.uploads)
         graph = await self._parts.agent(context)
+        goal = (job.input or {}).get("goal")
+        # `_close` stores the last checkpoint; a goal is judged before that
+        place = {"thread_id": context.thread_key, CLOSING: goal is None and not context.resumed}
         config: Any = {
-            "configurable": {"thread_id": context.thread_key},
+            "configurable": place,
             "recursion_limit": graph_steps(context.max_turns, len(graph.nodes)),
             "run_id": uuid.UUID(context.run_id),
         }
-        goal = (job.input or {}).get("goal")
         if goal is not None and context.input_id not in context.logged:
             context.emit("goal", goal)
         if job.checkpoint_id is not None and job.input is not None:

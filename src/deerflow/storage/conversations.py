@@ -237,6 +237,9 @@ class Threads(Protocol):
         executed or ready; webhooks that waited for the end are due. After a success nobody
         resumes: the run's journal and the checkpoints of children (namespaces other than "") are
         dropped.
+
+        Raises:
+            StorageError: a success, but something that was queued before it is not stored.
         """
         ...
 

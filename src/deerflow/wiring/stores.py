@@ -5,6 +5,7 @@ from __future__ import annotations
 import urllib.parse
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from functools import lru_cache
 from pathlib import Path
 
 from deerflow.config.load import LoadedConfig
@@ -16,6 +17,9 @@ from deerflow.sandbox.protocol import ThreadFolders
 from deerflow.storage.inmemory import InMemoryStorage
 from deerflow.storage.protocol import Storage
 from deerflow.storage.sql.open import database_file, open_storage
+
+MOST_USERS = 1000
+"""Users whose paths are remembered; joining them costs as much as a small query."""
 
 
 @asynccontextmanager
@@ -76,11 +80,15 @@ def thread_folders(loaded: LoadedConfig) -> Folders:
     public = Path(loaded.config.skills.path or loaded.home / "skills") / "public"
     shown = public if public.is_dir() else None
 
-    def folders(user_id: str, thread_key: str) -> ThreadFolders:
+    @lru_cache(MOST_USERS)
+    def own(user_id: str) -> tuple[Path, Path]:
         user = user_folder(loaded, user_id)
-        custom = user / "skills"
+        return user / "threads", user / "skills"
+
+    def folders(user_id: str, thread_key: str) -> ThreadFolders:
+        threads, custom = own(user_id)
         return ThreadFolders(
-            user / "threads" / thread_key / "user-data",
+            threads.joinpath(thread_key, "user-data"),
             shown,
             custom if custom.is_dir() else None,
         )

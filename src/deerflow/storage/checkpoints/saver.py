@@ -19,6 +19,7 @@ from langgraph.checkpoint.serde.types import ERROR, INTERRUPT
 from deerflow.storage.checkpoints.address import Address, run_of
 from deerflow.storage.checkpoints.async_only import AsyncOnlySaver
 from deerflow.storage.checkpoints.chain import Chain, Chains, Write, numbered
+from deerflow.storage.checkpoints.closings import closes
 from deerflow.storage.checkpoints.histories import histories_of
 from deerflow.storage.checkpoints.openings import Openings
 from deerflow.storage.checkpoints.pruning import prune_work
@@ -76,7 +77,9 @@ class DeltaSaver(AsyncOnlySaver):
         metadata: CheckpointMetadata,
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
-        """Store a checkpoint durably; one that opens a run is queued only, see Openings.
+        """Store a checkpoint durably; one that opens or closes a run is queued only.
+
+        See Openings and `closings`.
 
         Raises:
             StorageError: it, or something of this thread that was queued before, could not be
@@ -92,14 +95,14 @@ class DeltaSaver(AsyncOnlySaver):
         packed = self._rows.pack(checkpoint, metadata, new_versions, held)
         thin = frozenset(c for c in packed.large if chain and chain.thinnable(c, metadata))
         put = Put(at, parent.checkpoint_id, run_of(config, metadata), packed, thin)
-        opening = self._openings.holds(at, metadata)
+        later = self._openings.holds(at, metadata) or closes(config, checkpoint)
         work = put_work(put, self._rows)
         self._untouched.discard(at.thread_key)
-        ticket = self._writer.submit(work, scope=at.thread_key, guarded=not opening)
+        ticket = self._writer.submit(work, scope=at.thread_key, guarded=not later)
         if chain is not None:
             chain.advance(at.checkpoint_id, checkpoint["channel_values"], metadata, packed.holders)
             self._chains.put(at.thread_key, at.ns, chain)
-        if opening:
+        if later:
             return at.config()
         stored = False
         try:

@@ -31,6 +31,13 @@ class Fences:
         """The thread of a run that is executed here, "" for any other."""
         return self._threads.get(run_id, "")
 
+    def released(self, run_id: str) -> str:
+        """`scope_of` a run that ends; one of a thread without a worker is forgotten with it."""
+        scope = self.scope_of(run_id)
+        if scope not in self._workers:
+            self._threads.pop(run_id, None)
+        return scope
+
     def worker_of(self, scope: str) -> str:
         """The worker that a scope is bound to, "" when to none."""
         return self._workers.get(scope, "") if self._workers else ""

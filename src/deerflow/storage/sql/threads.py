@@ -224,7 +224,9 @@ class SqlThreads:
     ) -> RunRow:
         """See Threads."""
         work = start_work(thread_key, run_id, self._owner, (input, config), event)
-        return await self._writer.submit(work, scope=thread_key)
+        row = await self._writer.submit(work, scope=thread_key)
+        self._writer.fences.claimed(run_id, thread_key)
+        return row
 
     async def open_run(
         self,
@@ -252,12 +254,16 @@ class SqlThreads:
         finally:
             if run is None:
                 self._untouched.discard(key)
+        if run is not None:
+            self._writer.fences.claimed(run_id, key)
         return run
 
     async def reopen_run(self, thread_key: str, run_id: str) -> RunRow:
         """See Threads."""
         work = reopen_work(thread_key, run_id, self._owner)
-        return await self._writer.submit(work, scope=thread_key)
+        row = await self._writer.submit(work, scope=thread_key)
+        self._writer.fences.claimed(run_id, thread_key)
+        return row
 
     def end_run(
         self,
@@ -272,7 +278,8 @@ class SqlThreads:
         """See Threads."""
         self._untouched.ended(run_id)
         work = end_work(run_id, status, (outcome, error, usage), event)
-        return self._writer.submit(work, scope=self._writer.fences.scope_of(run_id))
+        scope = self._writer.fences.released(run_id)
+        return self._writer.submit(work, scope=scope, guarded=status == "success")
 
     async def runs(self, thread_key: str, *, limit: int = 50) -> list[RunRow]:
         """See Threads."""
