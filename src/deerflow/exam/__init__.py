@@ -1,0 +1,1 @@
+"""Exams: many questions, each solved and validated, graded and reported."""
