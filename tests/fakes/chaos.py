@@ -19,6 +19,7 @@ from deerflow.events import Event
 from deerflow.runtime.request import RunRequest
 from deerflow.storage.protocol import RunRow, Storage
 from deerflow.wiring.runtime import Runtime
+from fakes.servers import PrivateServer
 from fakes.serving import Site, WorkerProcess, WorkerZygote, open_site
 
 UNKNOWN = "Outcome unknown"
@@ -37,6 +38,7 @@ class Chaos:
         kills: moments of the kills, UTC seconds.
         readers: of each run.
         runs: in the order in which they were handed in.
+        peace: held by who kills or takes the database away; nothing opens without a database.
     """
 
     site: Site
@@ -49,6 +51,7 @@ class Chaos:
         default_factory=dict[str, "asyncio.Task[list[Any]]"]
     )
     runs: list[RunRow] = field(default_factory=list[RunRow])
+    peace: asyncio.Lock = field(default_factory=asyncio.Lock)
 
     @property
     def storage(self) -> Storage:
@@ -74,13 +77,25 @@ class Chaos:
 
     async def kill(self) -> None:
         """Kill one worker that is at work, and start another in its place."""
-        place = self.dice.randrange(len(self.workers))
-        worker = self.workers[place]
-        await until(lambda: worker.pid in {line["pid"] for line in self.site.read("ready")})
-        code = await asyncio.to_thread(worker.kill)
-        assert code == -signal.SIGKILL, f"a worker ended by itself with {code}"
-        self.kills.append(time.time())
-        self.workers[place] = await asyncio.to_thread(worker.again)
+        async with self.peace:
+            place = self.dice.randrange(len(self.workers))
+            worker = self.workers[place]
+            await self._ready({worker.pid})
+            code = await asyncio.to_thread(worker.kill)
+            assert code == -signal.SIGKILL, f"a worker ended by itself with {code}"
+            self.kills.append(time.time())
+            self.workers[place] = await asyncio.to_thread(worker.again)
+
+    async def restart(self, server: PrivateServer) -> None:
+        """Stop the database's server in the middle of the work of all, and start it again."""
+        async with self.peace:
+            await self._ready({worker.pid for worker in self.workers})
+            await asyncio.to_thread(server.stop)
+            await asyncio.sleep(1)  # as long as the server is away, no synchronisation
+            await asyncio.to_thread(server.start)
+
+    async def _ready(self, pids: set[int]) -> None:
+        await until(lambda: pids <= {line["pid"] for line in self.site.read("ready")})
 
     async def storm(self, waves: int, runs: int, seconds: float) -> None:
         """Hand in waves of runs, and kill a worker in the middle of each.
@@ -165,8 +180,9 @@ async def among(
                 reader.cancel()
             await asyncio.gather(*one.readers.values(), return_exceptions=True)
     finally:
-        for worker in workers if one is None else one.workers:
-            await asyncio.to_thread(worker.kill)
+        living = workers if one is None else one.workers
+        codes = [await asyncio.to_thread(worker.kill) for worker in living]
+    assert set(codes) == {-signal.SIGKILL}, f"some ended by themselves: {codes}"
 
 
 async def until(done: Callable[[], bool]) -> None:
@@ -204,18 +220,26 @@ async def examine(one: Chaos, rows: list[RunRow]) -> list[str]:
         log = await one.storage.events.read(row.thread_key, limit=10_000)
         problems = _log(site, row, log, len(one.kills)) + one.misread(row, log)
         wrong += [f"{row.run_id}: {problem}" for problem in problems]
-        unknown = {
-            event.payload["message"]["tool_call_id"]
-            for event in log
-            if event.type == "message" and UNKNOWN in str(event.payload["message"]["content"])
-        }
+        unknown = _unknown(log)
         for place in map(str, range(site.rounds)):
-            if effects[row.run_id, place] == 0 and not unknown:
+            if effects[row.run_id, place] == 0 and ("effect", place) not in unknown:
                 wrong.append(f"{row.run_id}: effect {place} never happened and nobody said so")
-            if reads[row.run_id, place] == 0:
-                wrong.append(f"{row.run_id}: read {place} never happened")
+            if reads[row.run_id, place] == 0 or ("peek", place) in unknown:
+                wrong.append(f"{row.run_id}: read {place} never happened, or nobody knows")
         wrong += _requests(requests[row.input["task"]], row, log)
     return wrong
+
+
+def _unknown(log: list[Event]) -> set[tuple[str, str]]:
+    """Name and place of the calls whose outcome nobody knows."""
+    messages = [event.payload["message"] for event in log if event.type == "message"]
+    calls = {call["id"]: call for message in messages for call in message.get("tool_calls", ())}
+    unsure = [
+        calls[message["tool_call_id"]]
+        for message in messages
+        if message["type"] == "tool" and UNKNOWN in str(message["content"])
+    ]
+    return {(call["name"], call["args"]["place"]) for call in unsure}
 
 
 def _log(site: Site, row: RunRow, log: list[Event], kills: int) -> list[str]:

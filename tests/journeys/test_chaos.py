@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -73,9 +72,7 @@ async def test_the_database_is_restarted(
                 for number in range(base, base + 20):
                     await one.submit(number)
                 await until(lambda reached=base: len(site.read("effects")) > 5 * reached + 20)
-                await asyncio.to_thread(server.stop)
-                await asyncio.sleep(1)  # as long as the server is away, no synchronisation
-                await asyncio.to_thread(server.start)
+                await one.restart(server)
                 await one.kill()
                 await one.ended(scale(90, 300))
             wrong = await examine(one, await one.ended(scale(90, 300)))
