@@ -40,11 +40,19 @@ class Problem:
 
 @dataclass(frozen=True, slots=True)
 class ResolverOutput:
-    """An answer and how it was found; `confidence` is what the resolver says of it, 0 to 1."""
+    """An answer and how it was found.
+
+    Attributes:
+        response: the answer as it is handed in.
+        reasoning: how it was found.
+        confidence: what the resolver says of it, 0 to 1.
+        final: the result alone, as it stands in `response`; "" when that is all result.
+    """
 
     response: str
     reasoning: str = ""
     confidence: float | None = None
+    final: str = ""
 
 
 @dataclass(frozen=True, slots=True)
