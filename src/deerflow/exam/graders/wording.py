@@ -18,9 +18,7 @@ _QUOTED = re.compile(r"(?<!\w)['\"‘“]([^'\"‘’“”]+)['\"’”](?!\w)"
 _OR = re.compile(r"\s+or\s+|/|或者?")
 _AND = re.compile(r"\s+and\s+|[、和与]")
 _ALIAS = re.compile(r"(.+?)\s+(?:instead of|for)\s+(.+)", re.IGNORECASE)
-_NEGATION = frozenset(
-    "not no never neither nor without cannot cant isnt arent wasnt doesnt dont didnt wont".split()
-)
+_NEGATION = frozenset("not no never neither nor without cannot".split())
 _NEGATION_SIGNS = ("不", "没", "非", "无", "未")
 _SCOPE = 4
 """Words before a word among which a negation reaches it."""
@@ -119,7 +117,7 @@ def _clause(text: str) -> _Clause:
 
 
 def _plain(text: str) -> str:
-    return re.sub(r"n['’]t\b", "nt", text.lower())
+    return re.sub(r"n['’]t\b", " not", text.lower())
 
 
 def _negates(word: str) -> bool:
