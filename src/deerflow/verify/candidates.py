@@ -50,10 +50,10 @@ class Candidate:
         return "resolver" in self.voices or "sample" in self.voices
 
     @property
-    def standing(self) -> tuple[bool, bool, int, int]:
-        """What speaks for it, the weightiest first: code, roles, votes."""
+    def standing(self) -> tuple[bool, bool, int, int, bool]:
+        """What speaks for it, the weightiest first: code, roles, votes, the resolver."""
         roles = self.resolved + self.validated + ("adjudicator" in self.voices)
-        return self.check == "verified", self.check != "refuted", roles, self.votes
+        return self.check == "verified", self.check != "refuted", roles, self.votes, self.resolved
 
 
 class Candidates:
