@@ -7,6 +7,7 @@ import hashlib
 import os
 import threading
 import time
+from collections.abc import Callable
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
@@ -47,10 +48,18 @@ class Journal:
         path: the file.
         events: what it holds.
         descriptor: open for appending.
+        noted: called with the number of events after each that was written.
     """
 
-    def __init__(self, path: Path, events: list[dict[str, Any]], descriptor: int) -> None:
+    def __init__(
+        self,
+        path: Path,
+        events: list[dict[str, Any]],
+        descriptor: int,
+        noted: Callable[[int], None],
+    ) -> None:
         self.path = path
+        self._noted = noted
         self._events = events
         self._descriptor = descriptor
         self._count = len(events)
@@ -65,12 +74,15 @@ class Journal:
         }
 
     @classmethod
-    def open(cls, path: Path, config: dict[str, Any]) -> Self:
+    def open(
+        cls, path: Path, config: dict[str, Any], noted: Callable[[int], None] = lambda count: None
+    ) -> Self:
         """Begin a journal, or go on with one of the same settings.
 
         Args:
             path: the file; its folder is made.
             config: the settings; written into the first event.
+            noted: called with the number of events after each that was written.
 
         Raises:
             UsageError: the journal is of other settings, or is none.
@@ -92,7 +104,7 @@ class Journal:
                 f"The journal {path} cannot be used ({error.strerror}).",
                 cure="Choose an --out folder that can be written.",
             ) from error
-        journal = cls(path, events, descriptor)
+        journal = cls(path, events, descriptor, noted)
         if not events:
             now = datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
             journal.write("started", config_hash=wanted, config=config, generated_at=now)
@@ -138,6 +150,7 @@ class Journal:
         self._events.append(event)
         if kind in ("reply", "check"):
             self._steps[_key(event)] = event
+        self._noted(self._count)
 
     async def append(self, kind: str, **fields: Any) -> None:
         """`write`, in a thread: the loop does not wait for the disk."""
