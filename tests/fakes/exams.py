@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from deerflow.exam.contract import Answer
+from deerflow.exam.graders.strict import Reading
+from deerflow.verify.messages import Problem
 
 FOLDER = Path(__file__).parents[3] / "shared" / "exam"
 QUESTIONS = FOLDER / "questions.json"
@@ -84,3 +87,16 @@ def dataset_file(folder: Path, questions: list[dict[str, Any]]) -> Path:
     path = folder / "questions.json"
     path.write_text(json.dumps(questions, ensure_ascii=False), encoding="utf-8")
     return path
+
+
+def _same(problem: Problem, one: str, other: str) -> bool:
+    first, second = (re.sub(r"\s+", "", text).casefold().rstrip(".") for text in (one, other))
+    return bool(first) and first == second
+
+
+def _last_letter(text: str) -> str | None:
+    return next(iter(re.findall(r"\b[A-D]\b", text)[::-1]), None)
+
+
+READING = Reading(_same, _last_letter)
+"""Answers compared without spaces and case, letters as the last one that stands alone."""

@@ -143,7 +143,7 @@ def confusion(judged: Iterable[tuple[bool, bool]]) -> Confusion:
 
 @dataclass(frozen=True, slots=True)
 class Revisions:
-    """What became of first answers that were followed by others.
+    """What became of first answers.
 
     Attributes:
         helpful: wrong at first, right in the end.
