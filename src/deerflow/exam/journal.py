@@ -169,6 +169,16 @@ class Journal:
         os.close(self._descriptor)
 
 
+def started(path: Path) -> dict[str, Any] | None:
+    """The settings that a journal was begun with, None when there is no journal yet.
+
+    Raises:
+        UsageError: it is no journal.
+    """
+    events, _ = _read(path)
+    return events[0].get("config") if events else None
+
+
 class RecordedAsker:
     """Asks once: what was answered before a kill is taken from the journal.
 

@@ -94,7 +94,7 @@ async def sit(
     if plan.arm not in ARMS:
         raise UsageError(f"There is no arm {plan.arm!r}.", cure=f"Take one of {', '.join(ARMS)}.")
     dataset = await asyncio.to_thread(load_dataset, plan.dataset)
-    questions = _chosen(dataset, plan.limit)
+    questions = chosen(dataset, plan.limit)
     config = settings(plan, dataset, checked=checker is not None)
     journal = await asyncio.to_thread(Journal.open, plan.out / JOURNAL, config, noted)
     try:
@@ -207,7 +207,7 @@ class _Sitting:
         return tuple(paths)
 
 
-def _chosen(dataset: Dataset, limit: int) -> list[Question]:
+def chosen(dataset: Dataset, limit: int) -> list[Question]:
     """The first questions of each subject in turn, in the order of the dataset."""
     questions = list(dataset.questions)
     if not limit or limit >= len(questions):
