@@ -104,9 +104,10 @@ def expansion(rng: Random, chinese: bool) -> Draft:
 
 def evaluation(rng: Random, chinese: bool) -> Draft:
     """A quadratic at a negative number; the mistakes lose a sign or square the factor too."""
-    a, b, c = rng.randint(2, 5), nonzero(rng, -6, 6), nonzero(rng, -9, 9)
-    x = -rng.randint(2, 4)
+    a, b, c, x = rng.randint(2, 5), nonzero(rng, -6, 6), nonzero(rng, -9, 9), -rng.randint(2, 4)
     value = a * x * x + b * x + c
+    if abs(value) < 10:  # a single digit would be found in many wrong answers
+        return evaluation(rng, chinese)
     mistakes = [
         -a * x * x + b * x + c,
         a * x * x - b * x + c,

@@ -8,9 +8,8 @@ from fractions import Fraction
 from random import Random
 from typing import Literal
 
-Subject = Literal[
-    "chinese", "math", "english", "physics", "chemistry", "biology", "history", "geography"
-]
+from deerflow.exam.dataset import Subject
+
 Difficulty = Literal["easy", "medium", "hard"]
 Number = int | Fraction
 
@@ -84,13 +83,13 @@ def measured(
 ) -> Draft:
     """A quantity in the unit that the question names; `kind` is subject and difficulty.
 
-    A bare number is accepted where it cannot be found in the unit itself.
+    A bare number is accepted where it cannot be found in the unit itself or in most answers.
     """
     key, wrong = amounts(value, mistakes, unit)
     accept = [key.replace(" ", "")]
     if any(mark.isdigit() for mark in unit):
         accept += [key.replace("^2", "²").replace("^3", "³"), key.replace("^", "")]
-    else:
+    elif len(shown(value)) > 1:
         accept.append(shown(value))
     return Draft(*kind, text, key, wrong, (key,), tuple(accept))
 

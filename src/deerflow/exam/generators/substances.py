@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from fractions import Fraction
+from functools import lru_cache
 from itertools import product
 from random import Random
 
 from deerflow.exam.generators.drafts import Difficulty, Draft, Number, amounts, shown
 
+Side = tuple[str, ...]
 REACTIONS: tuple[tuple[str, Difficulty], ...] = (
     ("Fe + O2 -> Fe2O3", "medium"),
     ("N2 + H2 -> NH3", "easy"),
@@ -51,6 +53,8 @@ COMPOUNDS = (
 )  # fmt: skip
 PIECE = re.compile(r"([A-Z][a-z]?)(\d*)|\(([A-Za-z0-9]+)\)(\d*)")
 
+LONG_FORMULA = re.compile(r"[A-Za-z][A-Za-z0-9]{2}")
+
 
 def atoms(formula: str) -> Counter[str]:
     """How many atoms of each element a formula holds; one level of brackets."""
@@ -64,7 +68,8 @@ def atoms(formula: str) -> Counter[str]:
     return found
 
 
-def balanced(left: list[str], right: list[str], limit: int = 13) -> tuple[int, ...]:
+@lru_cache(len(REACTIONS))
+def balanced(left: Side, right: Side, limit: int = 13) -> tuple[int, ...]:
     """The smallest coefficients below `limit`; () when there are none."""
     sides = [atoms(each) for each in left] + [atoms(each) for each in right]
     signs = [1] * len(left) + [-1] * len(right)
@@ -80,7 +85,7 @@ def balanced(left: list[str], right: list[str], limit: int = 13) -> tuple[int, .
     return min(found, key=sum, default=())
 
 
-def _equation(left: list[str], right: list[str], numbers: tuple[int, ...]) -> str:
+def _equation(left: Side, right: Side, numbers: tuple[int, ...]) -> str:
     terms = [
         f"{number if number > 1 else ''}{formula}"
         for number, formula in zip(numbers, left + right, strict=True)
@@ -91,7 +96,7 @@ def _equation(left: list[str], right: list[str], numbers: tuple[int, ...]) -> st
 def balancing(rng: Random, chinese: bool) -> Draft:
     """A reaction to balance; each mistake has one coefficient that does not fit."""
     reaction, level = rng.choice(REACTIONS)
-    left, right = (side.split(" + ") for side in reaction.split(" -> "))
+    left, right = (tuple(side.split(" + ")) for side in reaction.split(" -> "))
     numbers = balanced(left, right)
     key = _equation(left, right, numbers)
     slips: list[str] = []
@@ -104,7 +109,10 @@ def balancing(rng: Random, chinese: bool) -> Draft:
     slips.append(_equation(left, right, (numbers[0] + 2, *numbers[1:])))
     text = f"配平化学方程式：{reaction}。" if chinese else f"Balance the equation: {reaction}."
     wrong = tuple(dict.fromkeys(slips))[:3]
-    criteria = tuple(key.split(" -> "))
+    # A rubric finds any word of three marks, with or without its coefficient: a formula of that
+    # length on the left would let the question itself pass for an answer.
+    loose = LONG_FORMULA.search(key.split(" -> ")[0])
+    criteria = () if loose else tuple(key.split(" -> "))
     tight = key.replace(" ", "")
     accept = (tight.replace("->", "="), tight)
     return Draft("chemistry", level, text, key, wrong, criteria, accept)
