@@ -135,7 +135,10 @@ def force(rng: Random, chinese: bool) -> Draft:
 
 def current(rng: Random, chinese: bool) -> Draft:
     """Ohm's law for current, voltage or resistance."""
-    ohms, amperes = rng.choice((4, 5, 8, 10, 12, 20, 30)), Fraction(rng.randint(2, 9), 4)
+    ohms, amperes = (
+        rng.choice((4, 5, 8, 10, 12, 20, 30)),
+        Fraction(rng.choice((2, 3, 5, 6, 7, 8, 9)), 4),
+    )
     volts = ohms * amperes
     asked = rng.choice(("current", "resistance", "voltage"))
     if asked == "current":
