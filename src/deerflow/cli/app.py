@@ -12,6 +12,7 @@ import typer
 from deerflow import __version__
 from deerflow.cli import approvals as approval_commands
 from deerflow.cli import config as config_commands
+from deerflow.cli import exam as exam_commands
 from deerflow.cli import memory as memory_commands
 from deerflow.cli import models as model_commands
 from deerflow.cli import output
@@ -35,6 +36,7 @@ app.add_typer(model_commands.app, name="models")
 app.add_typer(sandbox_commands.app, name="sandbox")
 app.add_typer(approval_commands.app, name="approvals")
 app.add_typer(memory_commands.app, name="memory")
+app.add_typer(exam_commands.app, name="exam")
 
 ConfigOption = Annotated[
     Path | None,

@@ -1,0 +1,99 @@
+"""`deerflow exam`: sit exams, grade what was answered, compare arms."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from deerflow.cli.exits import finish
+
+app = typer.Typer(help="Sit exams, grade answers, compare ways of answering.", no_args_is_help=True)
+
+
+class JudgeName(StrEnum):
+    """Who grades answers in words."""
+
+    rubric = "rubric"
+    llm = "llm"
+
+
+Config = Annotated[
+    Path | None,
+    typer.Option("--config", metavar="FILE", help="Configuration file.", show_default=False),
+]
+DatasetOption = Annotated[
+    Path, typer.Option("--dataset", metavar="FILE", help="JSON file of questions with their keys.")
+]
+JudgeOption = Annotated[
+    JudgeName,
+    typer.Option("--judge", help="Who grades short answers: keywords of the rubric, or a model."),
+]
+ModelOption = Annotated[
+    str | None,
+    typer.Option(
+        "--model", metavar="NAME", help="Configured model that judges.", show_default=False
+    ),
+]
+ReportDir = Annotated[
+    Path | None,
+    typer.Option(
+        "--report-dir", metavar="DIR", help="Write the report there, as Markdown and as a page."
+    ),
+]
+
+
+@app.command()
+def grade(  # noqa: PLR0913  (one parameter per option)
+    *,
+    result: Annotated[Path, typer.Option("--result", metavar="FILE", help="Result file.")],
+    dataset: DatasetOption,
+    judge: JudgeOption = JudgeName.rubric,
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict",
+            help="Print the strict score too; refuse unknown and repeated ids; with a model as "
+            "judge, ask it again with the answer delimited.",
+        ),
+    ] = False,
+    report_dir: ReportDir = None,
+    model: ModelOption = None,
+    config: Config = None,
+) -> None:
+    """Grade a result file as the public benchmark does, and strictly beside it.
+
+    Exit codes: 0 graded; 1 the judge failed; 2 a file cannot be used.
+    """
+    from deerflow.cli.grading import Judging, grade_one  # noqa: PLC0415  (--help stays quick)
+
+    judging = Judging(judge is JudgeName.llm, model, config)
+    finish(lambda: grade_one(result, dataset, judging, strict=strict, report_dir=report_dir))
+
+
+@app.command()
+def compare(  # noqa: PLR0913  (one parameter per option)
+    places: Annotated[
+        list[Path],
+        typer.Argument(metavar="DIR...", help="Folders of exams, or result files; one for an arm."),
+    ],
+    *,
+    dataset: DatasetOption,
+    judge: JudgeOption = JudgeName.rubric,
+    report_dir: ReportDir = None,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", help="Of the resampling behind intervals.")
+    ] = 0,
+    model: ModelOption = None,
+    config: Config = None,
+) -> None:
+    """Compare arms on the same questions: scores, intervals, paired tests, flips, cost.
+
+    Exit codes: 0 compared; 1 the judge failed; 2 a file cannot be used.
+    """
+    from deerflow.cli.grading import Judging, compare_all  # noqa: PLC0415  (--help stays quick)
+
+    judging = Judging(judge is JudgeName.llm, model, config)
+    finish(lambda: compare_all(places, dataset, judging, report_dir=report_dir, seed=seed))
