@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from deerflow.exam.contract import Answer
+from deerflow.exam.contract import Answer, ResultFile
+from deerflow.exam.dataset import Dataset, Question
 from deerflow.exam.graders.strict import Reading
 from deerflow.verify.messages import Problem
 
@@ -100,3 +101,51 @@ def _last_letter(text: str) -> str | None:
 
 READING = Reading(_same, _last_letter)
 """Answers compared without spaces and case, letters as the last one that stands alone."""
+
+
+SIX = [
+    letter("math-001"),
+    letter("math-002"),
+    letter("physics-001"),
+    words("math-005", key="x = 12"),
+    words("history-001", key="It brought trade and the exchange of ideas."),
+    words("history-002", key="It brought trade and the exchange of ideas."),
+]
+"""A small dataset; its keys are B, B, B, x = 12 and words."""
+KEYS = ["B", "B", "B", "x = 12", SIX[4]["answer"], SIX[5]["answer"]]
+
+
+def told(state: str, **other: Any) -> dict[str, Any]:
+    """What `raw` of an answer tells."""
+    tokens = {"calls": 1, "input": 90, "output": 10, "cached": 30, "cost": {"USD": 0.02}}
+    return {
+        "state": state,
+        "accepted": state == "accepted",
+        "attempts": 1,
+        "tokens": {"resolver": tokens, "validator": tokens},
+        "confidence": {"stated": 0.9, "agreement": 1.0},
+        **other,
+    }
+
+
+def result_file(
+    responses: list[str], *, raw: list[dict[str, Any]] | None = None, **other: Any
+) -> ResultFile:
+    """Answers to the first questions of SIX."""
+    raws = raw or [{} for _ in responses]
+    answers = [
+        answer(question, said, raw=each, latency_ms=1000)
+        for question, said, each in zip(SIX, responses, raws, strict=False)
+    ]
+    given: dict[str, Any] = {
+        "framework": "deerflow",
+        "model": "m",
+        "generated_at": "2026-01-01T00:00:00Z",
+        "results": answers,
+    }
+    return ResultFile(**{**given, **other})
+
+
+def six() -> Dataset:
+    """SIX as a dataset."""
+    return Dataset(tuple(Question.model_validate(each) for each in SIX), "sha-of-six")
