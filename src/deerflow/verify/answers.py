@@ -1,0 +1,175 @@
+"""Answers as they are written: the letter that one declares, and whether two say the same."""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from fractions import Fraction
+
+from deerflow.verify.grammar import AnswerError, Node, names, parse, show, to_json
+from deerflow.verify.messages import Problem
+from deerflow.verify.notation import MOST_TEXT, broken, plain
+from deerflow.verify.polynomials import expanded
+from deerflow.verify.reactions import chemical, reactions
+from deerflow.verify.statements import Meant, meant, runs
+from deerflow.verify.units import quantities
+
+__all__ = ["AnswerError", "Node", "agree", "declared_letter", "parse", "show", "to_json"]
+
+_L = r"(?P<letter>[A-Z])(?![A-Za-z0-9'])"
+_WRAP = r"[\s*_\"'(\[{<]*"
+_OPENERS = (
+    rf"(?:\b(?:answers?|choice|option|选项|response)\b|答案|答)\s*(?:\b(?:to|for)\s+[^.:\n]{{1,40}}?)?"
+    rf"\s*(?:(?:should|must|would)\s+be|(?:is|are|was|:|=|应该?[是选为]|[是为选])|\s)*(?:option|choice|选项)?{_WRAP}{_L}",
+    rf"(?:选择|应选|故选|选|choose|pick|select|go\s+with)\s*[:是]?\s*(?:option|choice|answer|选项)?{_WRAP}{_L}",
+    rf"^{_WRAP}{_L}[\s*_\"')\]}}>.:,]*(?=$|\n)",
+    rf"\bboxed\s*\{{\s*(?:\\text\s*\{{)?{_WRAP}{_L}",
+    rf"\*\*\s*\(?{_L}[).:]?[^*\n]{{0,200}}\*\*",
+    rf"(?:\bso|\btherefore|\bthus|\bhence|因此|所以|故)[\s,:]*(?:it\s+is\s+|it's\s+|the\s+answer\s+is\s+|选)?{_WRAP}{_L}(?=[\s.)*\]]*(?:$|\n))",
+    rf"\(\s*{_L}\s*\)",
+    rf"\b{_L}\s+is\s+(?:the\s+)?(?:correct|right|best)\b",
+    rf"{_L}\s*(?:是正确的?|正确|项正确)",
+)
+_DECLARED = [re.compile(opener, re.IGNORECASE | re.MULTILINE) for opener in _OPENERS]
+_FIRST = re.compile(rf"^{_WRAP}{_L}\s*[.:)\]、]\s*\S", re.MULTILINE)
+_DENIED = re.compile(
+    r"(?:\b(?:not|never|isn't|cannot|can't|neither|nor|wrong|incorrect|false)\b|n't|不是|不选|并非|不应|排除)[^.;,\n]{0,12}$",
+    re.IGNORECASE,
+)
+_DENIED_AFTER = re.compile(
+    r"^[\s*)\]]*(?:is|are|was|isn't|项)?\s*(?:\b(?:not|wrong|incorrect|false)\b|n't|错|不对|不正确|不是)",
+    re.IGNORECASE,
+)
+_ARTICLES = {"a", "an", "the"}
+
+
+def declared_letter(text: str) -> str | None:
+    """The letter of an option that a text declares last, in upper case; None when it declares none.
+
+    "Answer: D", "the answer is B", "(C)", "**B**", "答案是B", "选B" and a letter alone declare,
+    in full width too. "not A" does not, nor does a letter inside a sentence.
+    """
+    if len(text) > MOST_TEXT or broken(text):
+        return None
+    text = unicodedata.normalize("NFKC", text).translate(str.maketrans({"：": ":", "（": "("}))
+    alone = text.strip().strip("*_()[]{}.:\"'$ ")
+    if len(alone) == 1 and "A" <= alone.upper() <= "Z":
+        return alone.upper()
+    found = [match for opener in _DECLARED for match in opener.finditer(text) if _real(text, match)]
+    if found:
+        return max(found, key=lambda match: match.start("letter"))["letter"].upper()
+    first = _FIRST.match(text)
+    return first["letter"].upper() if first and first["letter"].isupper() else None
+
+
+def _real(text: str, match: re.Match[str]) -> bool:
+    """Whether a found letter is one that is declared: no article, no denial."""
+    place, letter = match.start("letter"), match["letter"]
+    before, after = text[max(0, place - 30) : place], text[match.end("letter") :][:30]
+    if letter in "aAI" and re.match(r"\s+[a-z]", after) and not _DENIED_AFTER.match(after):
+        return bool(re.match(r"\s+(?:is|because|since|as|for|and)\b", after)) and letter != "a"
+    if letter.islower() and re.match(r"\s+[a-z]", after):
+        return False
+    return not _DENIED.search(before) and not _DENIED_AFTER.match(after)
+
+
+def agree(problem: Problem, one: str, other: str) -> bool:
+    """Whether two answers to a problem say the same; decided by rules alone, never raises.
+
+    Letters are compared as declared (an option's text counts as its letter); numbers, quantities,
+    formulas and equations by value; all else by its words.
+    """
+    if one == other:
+        return True
+    if problem.kind == "letter":
+        first, second = _letter(problem, one), _letter(problem, other)
+        if first is not None or second is not None:
+            return first == second
+    if _words(one) == _words(other):
+        return bool(_words(one))
+    first, second = _said(one), _said(other)
+    if first is None or second is None or first.value != second.value:
+        return False
+    return first.bare or second.bare
+
+
+@dataclass(frozen=True, slots=True)
+class _Said:
+    """The result that a text gives, and whether it is all that the text says."""
+
+    value: object
+    bare: bool
+
+
+def _letter(problem: Problem, text: str) -> str | None:
+    letter = declared_letter(text)
+    if letter is not None:
+        return letter
+    words = _words(text)
+    for option in problem.options:
+        found = re.match(r"\s*([A-Z])[.:)、]?\s+(.*)", option, re.DOTALL)
+        if found is not None and words and _words(found[2]) == words:
+            return found[1]
+    return None
+
+
+def _words(text: str) -> tuple[str, ...]:
+    """Words and signs that carry meaning, in lower case and one form."""
+    if broken(text) or len(text) > MOST_TEXT:
+        return (text,)
+    lower = plain(text).casefold().strip().rstrip(".!")
+    words = re.findall(r"[0-9]+(?:[.,][0-9]+)*|[^\W\d_]+|[-+*/^=<>%°]", lower)
+    return tuple(word.replace(",", "") for word in words if word not in _ARTICLES)
+
+
+def _said(text: str) -> _Said | None:
+    """What a text says as an equation of chemistry, a quantity or a formula; None for words."""
+    try:
+        result = meant(text)
+    except AnswerError:
+        return None
+    found = reactions(chemical(result.text))
+    if found:
+        last = found[0 if result.declared else -1]
+        sides = [frozenset((each.atoms, each.coefficient) for each in side)
+                 for side in (last.left, last.right)]  # fmt: skip
+        return _Said(tuple(sides), bare=True)
+    sized = [each for each in quantities(result.text) if each.unit is not None]
+    if len(sized) == 1:
+        bare = _bare(result, sized[0].end - sized[0].start)
+        return _Said((sized[0].size, sized[0].unit.dims if sized[0].unit else ()), bare)
+    formulas = [run for run in runs(result.text) if run.node.kind != "name"]
+    if sized or not formulas:
+        return None
+    last_run = formulas[0 if result.declared else -1]
+    return _Said(_value(last_run.node), _bare(result, last_run.end - last_run.start))
+
+
+def _bare(result: Meant, length: int) -> bool:
+    """Whether a text is hardly more than its result."""
+    return result.declared or length * 2 >= len(result.text.strip())
+
+
+def _value(node: Node) -> object:
+    """One form for equal formulas, as far as rational arithmetic goes."""
+    if node.kind == "list":
+        return ("list", frozenset(_value(child) for child in node.children))
+    if node.kind == "equation":
+        first, last = node.children[0], node.children[-1]
+        if first.kind == "name":
+            value = _value(last)
+            return value if not names(last) and isinstance(value, Fraction) else (
+                first.value, value)  # fmt: skip
+        return ("equation", tuple(_value(child) for child in node.children))
+    terms = expanded(node)
+    if terms is None:
+        return to_text(node)
+    if not terms or set(terms) == {()}:
+        return terms.get((), Fraction(0))
+    return frozenset(terms.items())
+
+
+def to_text(node: Node) -> str:
+    """A formula's text, for those that no arithmetic here knows."""
+    return show(node)
