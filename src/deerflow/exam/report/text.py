@@ -83,7 +83,7 @@ def file_name(name: str) -> str:
     """
     usual = unicodedata.normalize("NFC", name)
     kept = _UNSAFE.sub("-", usual).strip(".-")[:_LONGEST_NAME].strip(".-")
-    if kept == name:
+    if kept and kept == name:
         return kept
     digest = hashlib.sha256(name.encode("utf-8", "surrogatepass")).hexdigest()[:8]
     return f"{kept}-{digest}" if kept else f"result-{digest}"
