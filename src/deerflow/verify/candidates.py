@@ -115,7 +115,7 @@ def result_of(problem: Problem, output: ResolverOutput) -> str:
     another compared.
     """
     if problem.kind == "letter":
-        return declared_letter(output.response) or output.response
+        return letter_of(problem, output.response) or output.response
     final = output.final.strip()
     if not final:
         return output.response
@@ -124,6 +124,13 @@ def result_of(problem: Problem, output: ResolverOutput) -> str:
     left, right = r"(?<![\d.])" if final[0].isdigit() else "", r"(?![\d])"
     held = re.search(left + wanted + (right if final[-1].isdigit() else ""), place)
     return final if held else output.response
+
+
+def letter_of(problem: Problem, response: str) -> str | None:
+    """The letter that an answer declares, or whose option it is in words; None for neither."""
+    letters = [option.strip()[:1] for option in problem.options]
+    declared = declared_letter(response)
+    return declared or next((one for one in letters if agree(problem, one, response)), None)
 
 
 def handed_in(problem: Problem, output: ResolverOutput) -> str:

@@ -10,7 +10,7 @@ from deerflow.errors import DeerFlowError, ModelError
 from deerflow.models.usage import Tokens
 from deerflow.verify import prompts
 from deerflow.verify.answers import agree
-from deerflow.verify.candidates import Candidate, Candidates, handed_in, result_of
+from deerflow.verify.candidates import Candidate, Candidates, handed_in, letter_of, result_of
 from deerflow.verify.messages import (
     CheckResult,
     Problem,
@@ -88,6 +88,7 @@ class Course:
         read: Callable[[str], T],
         *,
         number: int = 0,
+        feedback: str = "",
     ) -> T:
         """What a role says, read; a reply that cannot be read is asked for once more.
 
@@ -97,7 +98,7 @@ class Course:
         """
         guidance = self._cast.guidance(self.problem, role)
         system = prompts.system(role, self.problem, guidance, review=step == "review")
-        ask = Ask(self.problem, role, step, self.attempt, system, prompt, number)
+        ask = Ask(self.problem, role, step, self.attempt, system, prompt, number, feedback)
         reply = await self._reply(ask)
         try:
             return read(reply.text)
@@ -146,6 +147,9 @@ class Course:
         """Whether an answer has the same result as the resolver's newest."""
         if self.last is None:
             return False
+        if self.problem.kind == "letter":  # two that name no letter have nothing in common
+            mine = letter_of(self.problem, self.last.response)
+            return mine is not None and mine == letter_of(self.problem, other.response)
         mine, theirs = (result_of(self.problem, output) for output in (self.last, other))
         return bool(theirs) and agree(self.problem, mine, theirs)
 

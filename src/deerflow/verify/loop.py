@@ -127,7 +127,7 @@ class Loop:
         prompt = prompts.retry(problem, last, feedback) if feedback else prompts.question(problem)
         if feedback:
             course.climb("resolve", "asked again")
-        answer = await course.ask("resolver", "resolve", prompt, read_resolution)
+        answer = await course.ask("resolver", "resolve", prompt, read_resolution, feedback=feedback)
         course.note_answer("resolve", answer)
         course.answers += 1
         if self._policy.self_check:

@@ -97,7 +97,7 @@ def feedback_of(status: QuestionStatus) -> str:
     """What was said against the answer that was looked at last, "" when nothing was."""
     if status.accepted:
         return ""
-    said = [step["feedback"] for step in status.raw["history"] if step["step"] == "review"]
+    said = [step["feedback"] for step in status.raw["history"] if "feedback" in step]
     refuted = [c["detail"] for c in status.raw["checks"] if c["result"] == "refuted"]
     return "\n".join(part for part in (*said[-1:], *refuted[-1:]) if part)
 
