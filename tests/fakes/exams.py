@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 from deerflow.exam.contract import Answer, ResultFile
 from deerflow.exam.dataset import Dataset, Question
 from deerflow.exam.graders.strict import Reading
-from deerflow.verify.messages import Problem
+from deerflow.verify.answers import agree, declared_letter
 
 FOLDER = Path(__file__).parents[3] / "shared" / "exam"
 QUESTIONS = FOLDER / "questions.json"
@@ -90,17 +89,7 @@ def dataset_file(folder: Path, questions: list[dict[str, Any]]) -> Path:
     return path
 
 
-def _same(problem: Problem, one: str, other: str) -> bool:
-    first, second = (re.sub(r"\s+", "", text).casefold().rstrip(".") for text in (one, other))
-    return bool(first) and first == second
-
-
-def _last_letter(text: str) -> str | None:
-    return next(iter(re.findall(r"\b[A-D]\b", text)[::-1]), None)
-
-
-READING = Reading(_same, _last_letter)
-"""Answers compared without spaces and case, letters as the last one that stands alone."""
+READING = Reading(agree, declared_letter)
 
 
 SIX = [

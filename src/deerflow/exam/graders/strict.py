@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,7 +10,8 @@ from typing import Any
 from deerflow.errors import UsageError
 from deerflow.exam.contract import Answer
 from deerflow.exam.dataset import Dataset, Question, problem_of
-from deerflow.exam.graders.compat import CriterionGrade, Grade, GraderName
+from deerflow.exam.graders.claims import claims_value, claims_words, is_formula
+from deerflow.exam.graders.compat import CriterionGrade, Grade, GraderName, synonyms_of
 from deerflow.exam.graders.scores import Scored
 from deerflow.exam.graders.wording import Wording
 from deerflow.verify.messages import Problem
@@ -32,28 +32,6 @@ class Reading:
 
 Judged = Callable[[Mapping[str, Any], str], Awaitable[Grade]]
 """Grades an answer in words: the question's JSON object and the response."""
-
-_DECLARED = re.compile(
-    r"\b(?:final\s+)?(?:answer|result|solution)\s*(?:is|are|=|:)\s*|答案\s*(?:是|为|：|:)\s*",
-    re.IGNORECASE,
-)
-_SENTENCE = re.compile(r"(?<=[.!?;。！？；])\s+|\n+|(?<=[。！？；])")
-_LINKED = re.compile(
-    r"^(?:(?:so|thus|hence|therefore|then|and|we get|no|wait|actually|sorry|correction)\b[,:\s]*"
-    r"|(?:所以|因此|更正)[，,：:\s]*)+",
-    re.IGNORECASE,
-)
-_IS = re.compile(r"\bis\s+|(?<![!<>≠=])=(?!=)|是|为")
-_DENIED = re.compile(
-    r"\b(?:not|never|cannot|neither)\b|n['’]t\b|≠|!=|不是|并非|不等于", re.IGNORECASE
-)
-_RETRACTED = re.compile(
-    r"\b(?:no|wait|actually|correction|sorry|oops|rather|instead)\b|不对|更正|应该是", re.IGNORECASE
-)
-_WORD = re.compile(r"[A-Za-z]{3,}")
-_OF_FORMULAS = frozenset("sqrt sin cos tan log exp and mol".split())
-_WORDS_OF_FORMULA = 2
-"""Words beside its numbers that the key of a calculation may hold: units and the like."""
 
 
 def check_ids(dataset: Dataset, answers: Sequence[Answer]) -> None:
@@ -135,56 +113,20 @@ def grade(question: Question, response: str, reading: Reading) -> Grade:
 
 
 def equivalent(question: Question, response: str, reading: Reading) -> bool:
-    """Whether what a response claims last is the key, said in another way or the same."""
+    """Whether what a response claims last is the key, said in another way or the same.
+
+    Keys of calculations are compared by value, also in the forms that the notes accept; keys in
+    words by their words.
+    """
+    if not is_formula(question.answer):
+        return claims_words(response, question.answer)
     problem = problem_of(question)
-    denies = _DENIED.search(question.answer) is not None
-    return any(
-        reading.agree(problem, claim, question.answer)
-        for claim in claims(response)
-        if denies or not _DENIED.search(claim)
-    )
 
+    def same(one: str, other: str) -> bool:
+        return reading.agree(problem, one, other)
 
-def claims(response: str) -> list[str]:
-    """Texts that may be the answer of a response: all of it, and its last statement."""
-    text = response.strip()
-    if not text:
-        return []
-    found = [text]
-    declared = list(_DECLARED.finditer(text))
-    if not declared:
-        return _distinct([*found, *_said(_last(text))])
-    if _DENIED.search(_SENTENCE.split(text[: declared[-1].start()])[-1]):
-        return found
-    rest = text[declared[-1].end() :]
-    first, *later = _SENTENCE.split(rest, maxsplit=1)
-    if later and _RETRACTED.search(later[0]):
-        return _distinct([*found, *_said(_last(later[0]))])
-    return _distinct([*found, rest, *_said(first)])
-
-
-def _last(text: str) -> str:
-    """The last sentence, of those with a number where there are any."""
-    sentences = [part for part in _SENTENCE.split(text) if part.strip()] or [text]
-    numbered = [part for part in sentences if any(sign.isdigit() for sign in part)]
-    return (numbered or sentences)[-1]
-
-
-def _said(sentence: str) -> list[str]:
-    """A sentence without what leads to it, without its full stop, and what it says something is."""
-    plain = _LINKED.sub("", sentence.strip()).strip(" *$`")
-    tail = "" if _DENIED.search(plain) else _IS.split(plain)[-1]
-    return [plain, plain.rstrip(".。!"), tail.strip(" .。")]
-
-
-def _distinct(texts: Sequence[str]) -> list[str]:
-    return [text for text in dict.fromkeys(texts) if text]
-
-
-def is_formula(key: str) -> bool:
-    """Whether a key is a calculation's: numbers with hardly a word."""
-    words = [word for word in _WORD.findall(key) if word.lower() not in _OF_FORMULAS]
-    return any(sign.isdigit() for sign in key) and len(words) <= _WORDS_OF_FORMULA
+    keys = [question.answer, *filter(is_formula, synonyms_of(question.notes))]
+    return any(claims_value(question.question, response, key, same) for key in keys)
 
 
 def _whole(question: Question, correct: bool, grader: GraderName) -> Grade:
