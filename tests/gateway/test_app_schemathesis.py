@@ -33,6 +33,11 @@ LASTING = ("/wait", "/join", "/stream", "/stream/events")
 CHECKS = [not_a_server_error, response_schema_conformance]
 EVENTS = "text/event-stream"
 
+# The service runs in this process and draws pauses from `random` while Hypothesis draws requests.
+pytestmark = pytest.mark.filterwarnings(
+    "ignore:Do not use the `random` module:hypothesis.errors.HypothesisDeprecationWarning"
+)
+
 
 @dataclass
 class Fuzzer:
@@ -169,4 +174,6 @@ async def test_ten_minutes_of_drawn_requests(tmp_path: Path) -> None:
 
     fuzzer = await fuzz(tmp_path, work)
 
+    assert len(fuzzer.asked) > 100
     assert fuzzer.problems == {}, report(fuzzer)
+    print(f"{sum(fuzzer.asked.values())} requests to {len(fuzzer.asked)} operations")
