@@ -38,6 +38,7 @@ EventType = Literal[
     "approval_decided",  # {approval_id, tool, status, by, note, edited}: once for each
     "compacted",  # {upto, messages, tokens_before, tokens_after, manual}: a summary took over
     "goal",  # {objective, status, continuation_count, max_continuations, reason, run_id}: changed
+    "verification",  # {state, accepted, attempts, validator_answer, feedback, error?}: of the answer, by somebody who saw the task alone
     "skill",  # {name, by}: activated by the user or the model
     "memory_queued",  # {entry_id}: the exchange waits for extraction
     "cancel_requested",  # {action}: somebody asked for the run's end: interrupt or rollback

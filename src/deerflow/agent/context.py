@@ -61,6 +61,7 @@ class RunContext:
         most_children: children that the client wants in all, None as configured.
         children_at_once: children of a turn that the client wants, None as configured.
         may_ask: whether the lead may end the run with a question to the user.
+        verify: whether the answer is verified by somebody who sees the task alone.
     """
 
     user_id: str
@@ -98,6 +99,7 @@ class RunContext:
     most_children: int | None = None
     children_at_once: int | None = None
     may_ask: bool = True
+    verify: bool = False
     _sandbox: Sandbox | None = None
 
     @property
@@ -128,6 +130,7 @@ class RunContext:
             expect=(),
             plan=False,
             delegate=False,
+            verify=False,
             turn=0,
             cwd="",
             title="",

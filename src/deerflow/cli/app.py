@@ -97,6 +97,13 @@ def run(  # noqa: PLR0913  (one parameter per option)
         str | None,
         typer.Option("--goal", metavar="TEXT", help="Objective to pursue until it is reached."),
     ] = None,
+    verify: Annotated[
+        bool | None,
+        typer.Option(
+            "--verify/--no-verify",
+            help="Have the answer verified by an examiner who sees the task alone.",
+        ),
+    ] = None,
     agent: Annotated[
         str, typer.Option("--agent", metavar="NAME", help="Custom agent that leads.")
     ] = "",
@@ -131,6 +138,7 @@ def run(  # noqa: PLR0913  (one parameter per option)
             resume=resume,
             goal=None if goal is None else _text("--goal", goal),
             agent_name=_text("--agent", agent),
+            verify=verify,
         )
         return run(RunOptions(request, config, as_json, memory_wait))
 

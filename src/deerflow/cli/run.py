@@ -27,6 +27,7 @@ from deerflow.events import Event
 from deerflow.runtime.goals import closing_line
 from deerflow.runtime.request import RunRequest, RunResult
 from deerflow.runtime.runs import RunHandle
+from deerflow.runtime.verification import closing_line as verification_line
 from deerflow.wiring.harness import Harness, open_harness
 
 INTERNAL = "error"
@@ -180,6 +181,8 @@ def closing_lines(result: RunResult, log: Path) -> list[str]:
         lines += approval_lines(detail["approvals"])
     elif kind in reasons:
         lines.append(reasons[kind])
+    if "verification" in detail:
+        lines.append(verification_line(detail["verification"]))
     if result.goal:
         lines.append(closing_line(result.goal))
     if result.error:

@@ -15,7 +15,6 @@ UNUSED: dict[str, str] = {
     "tool_groups": _LATER,
     "loop_detection.max_tracked_threads": "each run keeps its own record",
     "tool_progress": "loop_detection measures progress: use loop_detection",
-    "verify": _LATER,
     "sandbox.image": _CONTAINER,
     "sandbox.port": _CONTAINER,
     "sandbox.replicas": _CONTAINER,

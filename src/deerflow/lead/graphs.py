@@ -26,6 +26,7 @@ from deerflow.subagents.batch import batch_tools
 from deerflow.subagents.roster import BASH, Roster, SubagentSpec
 from deerflow.subagents.runner import SubagentExecutor
 from deerflow.subagents.task_tool import task_tools
+from deerflow.verify.tool import verify_tools
 
 logger = logging.getLogger(__name__)
 
@@ -142,6 +143,8 @@ class LeadAgents:
         if children:
             tools += task_tools(self.executor, self.roster)
             tools += batch_tools(self.executor, self.roster, parts.config.batch)
+            if parts.config.verify:
+                tools += verify_tools(self.executor)
         facts = replace(
             self._facts(spec),
             delegate=children,

@@ -22,6 +22,7 @@ from deerflow.runtime.checks import (
     delegates,
     expected,
     no_thread,
+    verifies,
 )
 from deerflow.runtime.goals import SessionGoal, goal_of
 from deerflow.runtime.history import address, no_checkpoint
@@ -46,7 +47,7 @@ class Prepared:
         new: whether the thread has to be made with it.
         run_id: hex of a UUID.
         input: the request as a JSON object.
-        config: model, plan, max_turns, expect, agent, delegate and goal, as they were settled.
+        config: model, plan, max_turns, expect, agent, delegate, goal and verify, as settled.
         task: the request's words, or its goal's.
     """
 
@@ -187,6 +188,8 @@ class Admission:
         }
         if goal is not None:
             config["goal"] = asdict(goal)
+        if verifies(request, parts.config):
+            config["verify"] = True
         run_id = uuid.uuid4().hex
         ready = Prepared(thread, new, run_id, request.to_dict(), config, request.task)
         return ready, lead.skills
@@ -301,6 +304,7 @@ class Admission:
             most_children=request.context.get("max_total_subagents"),
             children_at_once=request.context.get("max_concurrent_subagents"),
             may_ask=not request.context.get("disable_clarification"),
+            verify=bool(settled.get("verify", False)),
         )
         open_account(context, config.token_budget, config.subagents.token_budget)
         return context

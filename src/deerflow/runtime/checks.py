@@ -68,6 +68,11 @@ def delegates(request: RunRequest, config: AppConfig) -> bool:
     return config.subagents.enabled if request.delegate is None else request.delegate
 
 
+def verifies(request: RunRequest, config: AppConfig) -> bool:
+    """Whether the answer of this run is verified."""
+    return config.verify if request.verify is None else request.verify
+
+
 def no_thread(thread_id: str | None) -> NotFoundError:
     """The one way to say that a thread does not exist or is someone else's."""
     return NotFoundError(

@@ -11,7 +11,7 @@ import logging
 import time
 import uuid
 from collections.abc import Coroutine
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar, cast
 
 from langchain_core.messages import AnyMessage
@@ -37,6 +37,7 @@ from deerflow.runtime.parts import Graph, Job, RunParts
 from deerflow.runtime.pursuit import Pursuit, answer_command
 from deerflow.runtime.recovery import close_open_turn, lost_inputs, note_logged
 from deerflow.runtime.request import Artifact, Outcome, RunResult
+from deerflow.runtime.verification import Verification
 from deerflow.storage.checkpoints.closings import CLOSING
 
 logger = logging.getLogger(__name__)
@@ -112,8 +113,9 @@ class Driver:
             await asyncio.to_thread(copy_uploads, job.uploads, context.folders.uploads)
         graph = await self._parts.agent(context)
         goal = (job.input or {}).get("goal")
-        # `_close` stores the last checkpoint; a goal is judged before that
-        place = {"thread_id": context.thread_key, CLOSING: goal is None and not context.resumed}
+        # `_close` stores the last checkpoint; a goal is judged and an answer verified before that
+        single = goal is None and not context.verify and not context.resumed
+        place = {"thread_id": context.thread_key, CLOSING: single}
         config: Any = {
             "configurable": place,
             "recursion_limit": graph_steps(context.max_turns, len(graph.nodes)),
@@ -130,17 +132,35 @@ class Driver:
             await self._take_up(job, graph, config)
         if await answer_command(graph, config, context, job.input):
             job.input = None
-        values, interrupted = await self._pursued(job, graph, config)
+        values, interrupted, verified = await self._verified(job, graph, config)
         # a reply of a former process that no call came after
         recount(context, values.get("messages", ()), self._parts.catalog)
         messages = last_turn(values.get("messages", ()), context.input_id)
         status: RunStatus = "interrupted" if interrupted else "success"
         outcome = await self._outcome(context, messages, interrupted)
+        if verified is not None:
+            outcome = replace(outcome, detail={**outcome.detail, "verification": verified})
         presented = tuple(values.get("artifacts", ()))
         said = answer_of(messages)
         goal = values.get("goal")
         whole = tuple(values.get("messages", ())[-1 - len(messages) :])
         return End(status, outcome, said, presented, whole, goal=goal)
+
+    async def _verified(
+        self, job: Job, graph: Graph, config: Any
+    ) -> tuple[dict[str, Any], bool, dict[str, Any] | None]:
+        """Run to the answer, and where that is wanted have it verified; see `Verification.of`."""
+        values, paused = await self._pursued(job, graph, config)
+        children = self._parts.children
+        if paused or not job.context.verify or children is None:
+            return values, paused, None
+
+        async def go_on(given: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+            job.input = given
+            return await self._pursued(job, graph, config)
+
+        state, told = await Verification(job.context, children(), go_on).of(values)
+        return *state, told
 
     async def _pursued(self, job: Job, graph: Graph, config: Any) -> tuple[dict[str, Any], bool]:
         """Run the graph, and on as long as the session's goal asks for it."""

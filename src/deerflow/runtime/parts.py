@@ -16,6 +16,7 @@ from deerflow.models.protocol import Catalog
 from deerflow.runtime.changes import Beginning
 from deerflow.sandbox.protocol import SandboxProvider, ThreadFolders
 from deerflow.storage.protocol import Storage, ThreadRow
+from deerflow.subagents.batch_job import Executor
 
 Graph = CompiledStateGraph[Any, Any, Any, Any]
 Folders = Callable[[str, str], ThreadFolders]
@@ -56,6 +57,7 @@ class RunParts:
         folders: host folders for (user_id, thread_key).
         usage: usage of a run read off its context, for the run row and event.
         profile: who leads, for (user_id, name of a custom agent or "").
+        children: who runs children beside the lead's graph; None where nobody does.
     """
 
     config: AppConfig
@@ -66,6 +68,7 @@ class RunParts:
     folders: Folders
     usage: Callable[[RunContext], dict[str, Any]]
     profile: Callable[[str, str], Awaitable[Lead]]
+    children: Callable[[], Executor] | None = None
 
 
 @dataclass(slots=True)

@@ -92,7 +92,7 @@ class Pursuit:
         if goal is None or goal["status"] != "active":
             return None
         messages = last_turn(values.get("messages", ()), self._run.input_id)
-        if messages and _is_aside(messages[-1], self._run):
+        if messages and is_aside(messages[-1], self._run):
             return None
         if outcome_of(messages, self._run.folders.outputs, ()).kind in (
             "waiting_for_human", "limit_reached",
@@ -238,7 +238,7 @@ async def answer_command(
     return True
 
 
-def _is_aside(message: AnyMessage, run: RunContext) -> bool:
+def is_aside(message: AnyMessage, run: RunContext) -> bool:
     """Whether the run only set the goal, or only compacted the conversation."""
     return message.id == _answer_id(run) or COMPACTED in message.additional_kwargs
 

@@ -49,6 +49,8 @@ def _note(event: Event, context: RunContext, begun: set[str]) -> None:
         context.completed.add(str(payload["tool_call_id"]))
     elif event.type in TASK_EVENTS:
         context.tasks[str(payload["task_id"])] = event.type
+    elif event.type == "verification":
+        context.completed.add(event.type)
     elif event.type == "memory_queued":
         context.completed.add(str(payload["entry_id"]))
     elif event.type == "approval_requested":

@@ -34,6 +34,7 @@ class RunRequest:
             the task.
         agent_name: custom agent that leads, "" for the built-in one.
         delegate: whether the lead may hand work to children; None = as configured.
+        verify: whether the answer is verified by somebody else; None = as configured.
         message: the task's message as a client sent it: {content, additional_kwargs?, id?};
             content is text or a list of parts. `task` is its text then.
         earlier: messages that a client sent before it in the same request, same shape.
@@ -53,6 +54,7 @@ class RunRequest:
     goal: str | SessionGoal | None = None
     agent_name: str = ""
     delegate: bool | None = None
+    verify: bool | None = None
     message: dict[str, Any] | None = None
     earlier: tuple[dict[str, Any], ...] = ()
     checkpoint_id: str | None = None
@@ -95,7 +97,8 @@ class Outcome:
 
     Attributes:
         kind: answered, empty, deliverable_missing, waiting_for_human or limit_reached.
-        detail: rule, used and limit; the names of missing files; or the question with its options.
+        detail: rule, used and limit; the names of missing files; or the question with its options;
+            and `verification`, as in the event, where the answer was verified.
     """
 
     kind: OutcomeKind

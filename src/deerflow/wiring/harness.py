@@ -132,6 +132,7 @@ async def open_harness(
             folders=thread_folders(loaded),
             usage=usage_of,
             profile=agents.profile,
+            children=lambda: agents.executor,
         )
         await stack.enter_async_context(traced(spans, driven))
         runs = Runs(driven)
