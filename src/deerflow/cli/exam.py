@@ -46,6 +46,66 @@ ReportDir = Annotated[
 
 
 @app.command()
+def run(  # noqa: PLR0913  (one parameter per option)
+    *,
+    out: Annotated[
+        Path,
+        typer.Option("--out", metavar="DIR", help="Folder of journal, results and report."),
+    ],
+    dataset: Annotated[
+        Path | None,
+        typer.Option(
+            "--dataset", metavar="FILE", help="JSON file of questions.", show_default="our own"
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option("--model", metavar="NAME", help="Model that answers.", show_default="default"),
+    ] = None,
+    validator_model: Annotated[
+        str | None,
+        typer.Option(
+            "--validator-model",
+            metavar="NAME",
+            help="Model that validates.",
+            show_default="the same",
+        ),
+    ] = None,
+    arm: Annotated[
+        str,
+        typer.Option("--arm", metavar="ARM", help="A0 … A6; R1, R2 show the key (a bound)."),
+    ] = "A5",
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", min=1, max=99, help="Answers per question.")
+    ] = 1,
+    workers: Annotated[
+        int, typer.Option("--workers", metavar="N", min=1, max=64, help="Questions at once.")
+    ] = 4,
+    budget: Annotated[
+        int, typer.Option("--budget", metavar="TOKENS", min=0, help="Tokens in all; 0: no limit.")
+    ] = 0,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of all that is drawn.")] = 0,
+    limit: Annotated[
+        int, typer.Option("--limit", metavar="N", min=0, help="So many questions; 0: all.")
+    ] = 0,
+    memory: Annotated[
+        bool, typer.Option("--memory", help="Use and keep lessons of earlier exams.")
+    ] = False,
+    config: Config = None,
+) -> None:
+    """Sit an exam; the same command goes on after a kill.
+
+    Exit codes: 0 every question has a status; 1 it failed; 2 bad usage; 130 stopped.
+    """
+    from deerflow.cli.examining import ExamOptions, run_exam  # noqa: PLC0415  (see grade)
+    from deerflow.exam.dataset import OWN  # noqa: PLC0415
+    from deerflow.exam.sitting import ExamPlan  # noqa: PLC0415
+
+    plan = ExamPlan(dataset or OWN, out, "", "", arm, repeat, workers, budget, seed, limit)
+    finish(lambda: run_exam(ExamOptions(plan, config, model, validator_model, memory)))
+
+
+@app.command()
 def grade(  # noqa: PLR0913  (one parameter per option)
     *,
     result: Annotated[Path, typer.Option("--result", metavar="FILE", help="Result file.")],

@@ -105,7 +105,8 @@ async def _lessons(plan: ExamPlan, memory: MemoryManager) -> dict[str, tuple[str
     begun = await asyncio.to_thread(started, plan.out / JOURNAL)
     if begun is None:
         return await lessons_of(memory, LOCAL_USER)
-    return {subject: tuple(each) for subject, each in (begun.get("lessons") or {}).items()}
+    kept: dict[str, list[str]] = begun.get("lessons") or {}
+    return {subject: tuple(each) for subject, each in kept.items()}
 
 
 def _tell(sat: Sat) -> None:

@@ -30,6 +30,9 @@ SUBJECTS: tuple[Subject, ...] = (
 )
 """In the order in which reports list them."""
 
+OWN = Path(__file__).parent / "data" / "deerflow-128.json"
+"""The dataset that comes with DeerFlow."""
+
 QuestionType = Literal["multiple_choice", "short_answer"]
 Text = Annotated[str, Field(min_length=1, strict=True)]
 Points = Annotated[int, Field(ge=1, strict=True)]
