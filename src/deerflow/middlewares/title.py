@@ -41,6 +41,7 @@ _MARKDOWN = (
 _UNSEEN = re.compile("[\x00-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]+")
 _CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
 _PIECE = re.compile(rf"\s*(?:[{_CJK}]|[^\s{_CJK}]+)")
+_SIGN = re.compile(rf"\s*[{_CJK}]")
 _CJK_SHARE = 0.3
 """Words that one CJK character counts as (words of two characters, read by the phrase)."""
 
@@ -133,7 +134,7 @@ def _cut(sentence: str, max_words: int, max_chars: int) -> str:
     words, kept = 0.0, ""
     for match in _PIECE.finditer(sentence):
         piece = match[0]
-        words += _CJK_SHARE if re.fullmatch(rf"\s*[{_CJK}]", piece) else 1
+        words += _CJK_SHARE if _SIGN.fullmatch(piece) else 1
         if words > max_words + 1e-9 or len(kept) + len(piece) > max_chars:
             break
         kept += piece

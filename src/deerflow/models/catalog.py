@@ -39,6 +39,7 @@ class ModelCatalog:
         self._configs = {config.name: config for config in models}
         self._around = Surroundings(dict(environ or {}), SessionPool(), home)
         self._recipes: dict[str, Recipe] = {}
+        self._specs: dict[str, ModelSpec] = {}
         self._built: dict[tuple[str, bool | None], WireModel] = {}
         self._given = {name: _wired(name, model) for name, model in (given or {}).items()}
 
@@ -71,7 +72,10 @@ class ModelCatalog:
         """Facts of a model. Raises NotFoundError, ConfigError (its class path has no meaning)."""
         if name in self._given:
             return self._given[name].spec
-        return _spec(self.config(name), self._recipe(name))
+        found = self._specs.get(name)
+        if found is None:
+            found = self._specs[name] = _spec(self.config(name), self._recipe(name))
+        return found
 
     def get(self, name: str, *, thinking: bool | None = None) -> BaseChatModel:
         """The chat model, a `WireModel`, built once per (name, thinking).
@@ -90,7 +94,7 @@ class ModelCatalog:
             config, how = self.config(name), self._recipe(name)
             keys = thinking_keys(config, thinking)
             inner = construct(how, config.name, keys, self._around)
-            found = WireModel(inner=inner, spec=_spec(config, how))
+            found = WireModel(inner=inner, spec=self.spec(name))
             self._built[(name, thinking)] = found
         return found
 

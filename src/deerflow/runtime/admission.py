@@ -10,6 +10,7 @@ import asyncio
 import time
 import uuid
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 from deerflow.agent.context import RunContext
@@ -176,7 +177,7 @@ class Admission:
         model = request.model or lead.model or parts.catalog.default
         parts.catalog.spec(model)
         thread, new = await self._thread(request, look)
-        folders = parts.folders(request.user_id, thread.thread_key)
+        folders = partial(parts.folders, request.user_id, thread.thread_key)
         expect = (*expected(request), *await asked_for(request, folders))
         config: dict[str, Any] = {
             "model": model,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import posixpath
+from collections.abc import Callable
 from pathlib import Path
 
 from deerflow.agent.deliverables import OUTPUTS, requested_files
@@ -99,11 +100,11 @@ def expected(request: RunRequest) -> tuple[str, ...]:
     return tuple(names)
 
 
-async def asked_for(request: RunRequest, folders: ThreadFolders) -> tuple[str, ...]:
-    """Files that the task asks for; what the thread has already is a source."""
+async def asked_for(request: RunRequest, folders: Callable[[], ThreadFolders]) -> tuple[str, ...]:
+    """Files that the task asks for; what the thread has already, in `folders`, is a source."""
     if compact_hint(request.task) is not None or not requested_files(request.task):
         return ()
-    existing = await asyncio.to_thread(_names_in, folders)
+    existing = await asyncio.to_thread(_names_in, folders())
     existing.update(path.name for path in request.uploads)
     return requested_files(request.task, existing)
 

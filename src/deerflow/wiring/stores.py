@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os.path
 import urllib.parse
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
@@ -90,7 +91,7 @@ def thread_folders(loaded: LoadedConfig) -> Folders:
         return ThreadFolders(
             threads.joinpath(thread_key, "user-data"),
             shown,
-            custom if custom.is_dir() else None,
+            custom if os.path.isdir(custom) else None,  # a third of the time of `is_dir`
         )
 
     return folders
