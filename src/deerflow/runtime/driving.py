@@ -38,7 +38,7 @@ from deerflow.runtime.pursuit import Pursuit, answer_command
 from deerflow.runtime.recovery import close_open_turn, lost_inputs, note_logged
 from deerflow.runtime.request import Artifact, Outcome, RunResult
 from deerflow.runtime.verification import Verification
-from deerflow.storage.checkpoints.closings import CLOSING
+from deerflow.storage.protocol import CLOSING
 
 logger = logging.getLogger(__name__)
 

@@ -62,6 +62,7 @@ __all__ = [
     "Batches",
     "Blobs",
     "CallKey",
+    "CLOSING",
     "Cancel",
     "Decision",
     "Deliveries",
@@ -100,6 +101,11 @@ __all__ = [
     "WorkerRow",
     "Workers",
 ]
+
+CLOSING = "__deerflow_closing"
+"""Set in the `configurable` of a graph's config by whoever writes the end of the run: the last
+checkpoint then is stored with that end, and is waited for with it (see `Threads.end_run`). LangGraph
+keeps such names out of the metadata."""
 
 if TYPE_CHECKING:
     from langgraph.checkpoint.base import BaseCheckpointSaver

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from deerflow.runtime.request import RunRequest
-from deerflow.storage.checkpoints.closings import CLOSING, closes
+from deerflow.storage.checkpoints.closings import closes
+from deerflow.storage.protocol import CLOSING
 from deerflow.storage.sql.open import database_file
 from fakes.harness import scripted_harness
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from langchain_core.runnables import RunnableConfig
 from langgraph.checkpoint.base import Checkpoint
 
-CLOSING = "__deerflow_closing"
-"""Set in `configurable` by who ends the run; LangGraph keeps such names out of the metadata."""
+from deerflow.storage.protocol import CLOSING
 
 _NEXT = ("branch:", "join:", "__")
 """How LangGraph names channels that make a further step: edges, joins, tasks that are sent."""
