@@ -104,7 +104,8 @@ __all__ = [
 
 CLOSING = "__deerflow_closing"
 """Set in the `configurable` of a graph's config by whoever writes the end of the run: the last
-checkpoint then is stored with that end, and is waited for with it (see `Threads.end_run`). LangGraph
+checkpoint then is stored with that end, and is waited for with it (see `Threads.end_run`).
+LangGraph
 keeps such names out of the metadata."""
 
 if TYPE_CHECKING:
