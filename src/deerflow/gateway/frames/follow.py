@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +15,7 @@ from deerflow.gateway.frames.inbox import Inbox
 from deerflow.gateway.frames.modes import Wanted
 from deerflow.gateway.frames.parts import Part, Parts, Rank
 from deerflow.gateway.frames.places import UNFINISHED, beginning, begins_run, is_final
+from deerflow.gateway.frames.sharing import Same, Sharing
 from deerflow.gateway.frames.values import Budget, States
 from deerflow.runtime.history import Histories
 from deerflow.storage.protocol import Delta, RunRow, Storage, ThreadRow
@@ -59,6 +61,7 @@ class Frames:
         self._storage = storage
         self._cache = cache
         self._states = States(storage, histories, cache)
+        self._sharing = Sharing(storage)
 
     async def follow(self, asked: Asked) -> AsyncGenerator[bytes]:
         """Encoded frames until the run has ended; a comment every 15 s without one.
@@ -66,20 +69,41 @@ class Frames:
         Frames of one event come in a fixed order, each with an id that names it, so that a reader
         who comes back with the last one misses nothing and gets nothing twice.
         """
-        after = Position(0)
-        if asked.after not in (None, "", "-1", "0"):
-            fresh = await self._storage.threads.by_key(asked.thread.thread_key) or asked.thread
-            found = position(asked.after or "")
-            if found is None or found.seq > fresh.last_seq:
-                yield _gap(asked, fresh.last_seq)
-                return
-            after = found
+        after = "" if asked.after in (None, "-1", "0") else asked.after or ""
+        if after and not await self._known(asked, after):
+            yield _gap(asked, await self._last(asked))
+            return
+        if not after:
+            yield frame("metadata", body(_about(asked)))
+        run, over = asked.run, asked.run.status not in UNFINISHED
+        state = (run.attempt, run.ended_at) if over else ()
+        wish = (run.run_id, asked.wanted, asked.ends, asked.first, state)
+        same = Same(asked.thread.thread_key, over, wish)
+        reading = self._sharing.follow(same, after, lambda place: self._read(asked, place))
+        async with aclosing(reading) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _read(self, asked: Asked, after: str) -> AsyncGenerator[bytes]:
         first = asked.first
         if first is None:
             first = await beginning(self._storage, asked.thread, asked.run.created_at)
-        reader = _Reader(self._storage, self._cache, self._states, asked, after)
-        async for chunk in reader.chunks(first):
-            yield chunk
+        place = position(after) or Position(0)
+        reader = _Reader(self._storage, self._cache, self._states, asked, place)
+        async with aclosing(reader.chunks(first)) as chunks:
+            async for chunk in chunks:
+                yield chunk
+
+    async def _known(self, asked: Asked, after: str) -> bool:
+        """Whether the log has a place of this id."""
+        found = position(after)
+        if found is None:
+            return False
+        return found.seq <= asked.thread.last_seq or found.seq <= await self._last(asked)
+
+    async def _last(self, asked: Asked) -> int:
+        fresh = await self._storage.threads.by_key(asked.thread.thread_key) or asked.thread
+        return fresh.last_seq
 
 
 class _Reader:
@@ -95,7 +119,6 @@ class _Reader:
         self._after = after
         self._key = asked.thread.thread_key
         self._run_id = asked.run.run_id
-        self._about = {"run_id": self._run_id, "thread_id": asked.thread.thread_id}
         self._parts = Parts(asked.wanted, self._run_id, asked.thread.thread_id)
         self._label = asked.wanted.label
         self._shared = "messages" not in asked.wanted  # its frames hang on when the reader came
@@ -119,8 +142,6 @@ class _Reader:
         try:
             fresh = await self._storage.threads.by_key(self._key)
             self._caught = fresh.last_seq if fresh is not None else 0
-            if not self._after.seq:
-                self._frame("metadata", self._about)
             if await self._storage.threads.run(self._run_id) is None:
                 await self._look()  # it was removed, and its events with it
             waiting, idle = deque[Event | Delta](), False
@@ -331,6 +352,10 @@ class _Reader:
             if self._asked.ends:
                 self._frame("end", None, str(Position(self._cursor)))
             self._over = True
+
+
+def _about(asked: Asked) -> dict[str, str]:
+    return {"run_id": asked.run.run_id, "thread_id": asked.thread.thread_id}
 
 
 def _place(seq: int, sent: tuple[str, int, int], rank: int = -1) -> Position:

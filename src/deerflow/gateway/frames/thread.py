@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from contextlib import aclosing
 from dataclasses import dataclass
 
 from deerflow.events import Event
@@ -112,10 +113,10 @@ class ThreadFrames:
         return await threads.active_run(thread.thread_key)
 
     async def _through(self, asked: Asked, each: Each | None) -> AsyncGenerator[bytes]:
-        frames = self._frames.follow(asked)
-        chunks = frames if each is None else each(asked.run, frames)
-        async for chunk in chunks:
-            yield chunk
+        async with aclosing(self._frames.follow(asked)) as frames:
+            chunks = frames if each is None else each(asked.run, frames)
+            async for chunk in chunks:
+                yield chunk
 
 
 async def _next(follower: AsyncIterator[Event]) -> Event:
