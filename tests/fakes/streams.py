@@ -118,9 +118,12 @@ class Log:
     def asked(self, modes: Sequence[str], after: str | None = None) -> Asked:
         return Asked(self.thread, self.run, wanted(modes), after)
 
+    def frames(self) -> Frames:
+        """A maker of streams; readers of one share what they read."""
+        return Frames(self.storage, self.histories, self.cache)
+
     def follow(self, modes: Sequence[str], after: str | None = None) -> AsyncGenerator[bytes]:
-        frames = Frames(self.storage, self.histories, self.cache)
-        return frames.follow(self.asked(modes, after))
+        return self.frames().follow(self.asked(modes, after))
 
     async def raw(self, modes: Sequence[str], after: str | None = None) -> bytes:
         """Everything until the stream ends."""

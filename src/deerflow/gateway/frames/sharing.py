@@ -184,8 +184,10 @@ class _Reading:
 
 
 class Sharing:
-    """The readings of this process. A reader at the head of one drives it, so that nothing is read
-    before somebody has room for it; one who falls too far behind goes on in a reading of its own.
+    """The readings of this process.
+
+    A reader at the head of one drives it, so that nothing is read before somebody has room for it;
+    one who falls too far behind goes on in another.
 
     Args:
         storage: where threads are.
