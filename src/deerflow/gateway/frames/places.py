@@ -53,12 +53,12 @@ async def beginning(storage: Storage, thread: ThreadRow, created_at: float) -> i
         thread: the thread.
         created_at: of the run, UTC seconds.
     """
-    low, high = 0, thread.last_seq
+    low, high, look = 0, thread.last_seq, 0  # the first run of a thread is found with one look
     while low < high:
-        middle = (low + high) // 2
-        found = await storage.events.read(thread.thread_key, after=middle, limit=1)
+        found = await storage.events.read(thread.thread_key, after=look, limit=1)
         if found and found[0].created_at < created_at - SKEW_SECONDS:
             low = found[0].seq
         else:
-            high = middle
+            high = look
+        look = (low + high) // 2
     return low
