@@ -1,9 +1,9 @@
 """The durable engine: hand-overs stand in a ledger that all processes share.
 
 A run that somebody waits for begins in the process that took it, when that has a place, and is
-entered in the ledger beside; all others wait in the ledger's queue for a worker with one, by user
-and priority. What the ledger loses or repeats does no harm: the row of the run decides who executes
-it.
+entered in the ledger beside, unless it is over at once; all others wait in the ledger's queue for a
+worker with one, by user and priority. What the ledger loses or repeats does no harm: the row of the
+run decides who executes it.
 """
 
 from __future__ import annotations
@@ -95,9 +95,12 @@ class DbosEngine:
             logger.error("%s failed", task.get_name(), exc_info=task.exception())
 
     async def _enter(self, hand: str, run: RunRow, user_id: str, work: asyncio.Task[None]) -> None:
-        """Enter what runs here already; in vain when others handed it over at the same time."""
-        await asyncio.sleep(ENTRY_SECONDS)
-        if self._draining and work.done():
+        """Enter what runs here already; in vain when others handed it over at the same time.
+
+        A hand-over that is over by then needs no entry: entries are for those who look for it.
+        """
+        await asyncio.wait({work}, timeout=ENTRY_SECONDS)
+        if work.done():
             return
         self._here[hand] = work
         try:
