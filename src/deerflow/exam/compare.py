@@ -18,12 +18,12 @@ from deerflow.exam.dataset import Dataset
 from deerflow.exam.graded import Graded, Grading, grade_file
 from deerflow.exam.statistics import (
     Estimate,
-    bootstrap,
     detectable,
     holm,
+    interval,
     least_wins,
     mcnemar,
-    paired_bootstrap,
+    resampled,
     wilson,
 )
 
@@ -69,6 +69,11 @@ class Arm:
     def compat(self) -> float:
         """The public grader's score, the mean of the repeats."""
         return fmean(each.scores.overall for each in self.repeats)
+
+    @property
+    def mean(self) -> float:
+        """The strict score, the mean of the repeats."""
+        return fmean(fmean(shares) for shares in self.shares().values())
 
     def by_subject(self) -> dict[str, float]:
         """Strict scores, the means of the repeats."""
@@ -218,25 +223,28 @@ def compare(dataset: Dataset, arms: Sequence[Arm], *, seed: int = 0) -> Comparis
     """
     strata = {question.id: question.subject for question in dataset.questions}
     fair = tuple(arm for arm in arms if not arm.leaky)
-    shares = {arm.name: arm.shares() for arm in arms}
-    pairs = [
-        _pair(one, other, paired_bootstrap(shares[one.name], shares[other.name], strata, seed=seed))
-        for one, other in itertools.combinations(fair, 2)
-    ]
+    samples = {
+        arm.name: resampled(arm.shares(), strata, seed=seed, arm=str(place))
+        for place, arm in enumerate(arms)
+    }
+    pairs = [_pair(one, other, samples) for one, other in itertools.combinations(fair, 2)]
     adjusted = holm([pair.p for pair in pairs])
     return Comparison(
         dataset=dataset,
         arms=fair,
         apart=tuple(arm for arm in arms if arm.leaky),
-        means={name: bootstrap(share, strata, seed=seed) for name, share in shares.items()},
+        means={arm.name: interval(arm.mean, samples[arm.name]) for arm in arms},
         pairs=tuple(replace(pair, adjusted=p) for pair, p in zip(pairs, adjusted, strict=True)),
         wins_needed=least_wins(),
         detectable=detectable(len(dataset.questions)),
     )
 
 
-def _pair(one: Arm, other: Arm, difference: Estimate) -> Pair:
+def _pair(one: Arm, other: Arm, samples: Mapping[str, Sequence[float]]) -> Pair:
+    """`samples` hold the same questions for both, so that their difference is paired."""
     before, after = one.right(), other.right()
     gained = tuple(name for name, right in after.items() if right and not before[name])
     lost = tuple(name for name, right in before.items() if right and not after[name])
+    gains = [new - old for old, new in zip(samples[one.name], samples[other.name], strict=True)]
+    difference = interval(other.mean - one.mean, gains)
     return Pair(one.name, other.name, difference, gained, lost, mcnemar(len(gained), len(lost)))

@@ -72,7 +72,8 @@ def bootstrap(
         draws: samples.
         confidence: of the two-sided interval.
     """
-    return _resampled([scores], strata, seed=seed, draws=draws, confidence=confidence)
+    samples = resampled(scores, strata, seed=seed, draws=draws)
+    return interval(_mean(scores), samples, confidence)
 
 
 def paired_bootstrap(
@@ -90,47 +91,62 @@ def paired_bootstrap(
     Sources and arguments as of `bootstrap`; questions that one arm lacks are left out.
     """
     shared = [name for name in one if one[name] and other.get(name)]
-    arms = [{name: arm[name] for name in shared} for arm in (one, other)]
-    return _resampled(arms, strata, seed=seed, draws=draws, confidence=confidence)
+    first, second = ({name: arm[name] for name in shared} for arm in (one, other))
+    before = resampled(first, strata, seed=seed, draws=draws, arm="one")
+    after = resampled(second, strata, seed=seed, draws=draws, arm="other")
+    samples = [gained - had for had, gained in zip(before, after, strict=True)]
+    return interval(_mean(second) - _mean(first), samples, confidence)
 
 
-def _resampled(
-    arms: Sequence[Repeats],
-    strata: Mapping[str, str],
-    *,
-    seed: int,
-    draws: int,
-    confidence: float,
-) -> Estimate:
+def resampled(
+    scores: Repeats, strata: Mapping[str, str], *, seed: int, draws: int = DRAWS, arm: str = ""
+) -> list[float]:
+    """Mean scores of the samples behind `bootstrap`, 0 where there are no scores.
+
+    Arms with the same questions and the same seed get the same questions in each sample, so the
+    difference of two such lists is paired.
+
+    Args:
+        scores: by question; a question without repeats is left out.
+        strata: the subject of each question.
+        seed: draws the questions, and with `arm` the repeats.
+        draws: samples.
+        arm: tells arms apart.
+    """
     groups: dict[str, list[str]] = {}
-    for name, repeats in arms[0].items():
-        if repeats:
-            groups.setdefault(strata.get(name, ""), []).append(name)
+    for name in sorted(name for name, repeats in scores.items() if repeats):
+        groups.setdefault(strata.get(name, ""), []).append(name)
     if not groups:
-        return Estimate(0.0, 0.0, 0.0)
-    source = random.Random(seed)  # noqa: S311  (statistics, not secrets)
-    names = [name for group in groups.values() for name in group]
+        return [0.0] * draws
+    questions = random.Random(seed)  # noqa: S311  (statistics, not secrets)
+    repeats = random.Random(f"{seed}:{arm}")  # noqa: S311  (statistics, not secrets)
     samples: list[float] = []
     for _ in range(draws):
-        drawn = [name for group in groups.values() for name in source.choices(group, k=len(group))]
-        samples.append(_last_minus_first([_drawn_mean(arm, drawn, source) for arm in arms]))
-    value = _last_minus_first([fmean(fmean(arm[name]) for name in names) for arm in arms])
-    samples.sort()
-    tail = (1 - confidence) / 2
-    return Estimate(value, quantile(samples, tail), quantile(samples, 1 - tail))
+        drawn = [
+            name for group in groups.values() for name in questions.choices(group, k=len(group))
+        ]
+        samples.append(_drawn_mean(scores, drawn, repeats))
+    return samples
 
 
-def _drawn_mean(arm: Repeats, drawn: Sequence[str], source: random.Random) -> float:
+def interval(value: float, samples: Sequence[float], confidence: float = 0.95) -> Estimate:
+    """A value with the percentile interval of its bootstrap samples; source as of `bootstrap`."""
+    ordered, tail = sorted(samples), (1 - confidence) / 2
+    return Estimate(value, quantile(ordered, tail), quantile(ordered, 1 - tail))
+
+
+def _drawn_mean(scores: Repeats, drawn: Sequence[str], source: random.Random) -> float:
     total = 0.0
     for name in drawn:
-        repeats = arm[name]
+        repeats = scores[name]
         many = len(repeats)
         total += repeats[0] if many == 1 else sum(source.choices(repeats, k=many)) / many
     return total / len(drawn)
 
 
-def _last_minus_first(means: Sequence[float]) -> float:
-    return means[-1] - means[0] if len(means) > 1 else means[0]
+def _mean(scores: Repeats) -> float:
+    means = [fmean(repeats) for repeats in scores.values() if repeats]
+    return fmean(means) if means else 0.0
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:

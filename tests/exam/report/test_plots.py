@@ -8,6 +8,7 @@ import pytest
 
 from deerflow.exam.calibration import Bin, Confusion, reliability, risk_coverage
 from deerflow.exam.report.plots import (
+    MOST_POINTS,
     WIDTH,
     Bar,
     bars,
@@ -76,6 +77,16 @@ def test_a_perfect_forecast_lies_on_the_diagonal() -> None:
     for share, (at_x, at_y) in zip((0.25, 0.75), dots, strict=True):
         assert at_x == pytest.approx(x + share * (to_x - x), abs=0.11)
         assert at_y == pytest.approx(y + share * (to_y - y), abs=0.11)
+
+
+def test_a_long_curve_keeps_its_end() -> None:
+    points = [((n + 1) / 500, n / 1000) for n in range(500)]
+    dots = [float(e.attrib["cx"]) for e in ET.fromstring(risk_curve("r", points)).iter("circle")]
+    assert 30 <= len(dots) <= MOST_POINTS
+    last = [
+        float(e.attrib["cx"]) for e in ET.fromstring(risk_curve("r", points[-1:])).iter("circle")
+    ]
+    assert dots[-1:] == last
 
 
 def test_long_labels_are_cut_and_whole_in_their_title() -> None:

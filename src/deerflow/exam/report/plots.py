@@ -13,6 +13,7 @@ WIDTH = 360
 _LABEL = 112
 _ROW = 26
 _SIDE = 260
+MOST_POINTS = 40
 _MARGIN = 40
 _LONGEST = 17
 """Signs of a label that stand beside a bar; the whole one is in its title."""
@@ -99,7 +100,9 @@ def reliability_curve(title: str, table: Sequence[Bin]) -> str:
 
 
 def risk_curve(title: str, points: Sequence[tuple[float, float]]) -> str:
-    """Share of wrong answers over the share of answers given."""
+    """Share of wrong answers over the share of answers given; MOST_POINTS of them at most."""
+    step = max(1, -(-len(points) // MOST_POINTS))
+    points = points[::-step][::-1]
     told = [f"{coverage:.0%} given, {risk:.1%} wrong" for coverage, risk in points]
     return _plane(title, ("answers given", "wrong"), points, told, [])
 
