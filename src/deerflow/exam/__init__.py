@@ -1,1 +1,0 @@
-"""Exams: many questions, each solved and validated, graded and reported."""

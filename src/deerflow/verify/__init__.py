@@ -1,1 +1,0 @@
-"""Answers that somebody else has derived as well: resolver, validator, checks by code."""
