@@ -162,12 +162,37 @@ def test_years_are_counted_without_a_year_0(seed: int) -> None:
     for made in drawn("year_difference", seed):
         years = re.findall(r"(\d+)( BC)|AD (\d+)|(公元前) (\d+)|公元 (\d+)", made["question"])
         signed = [-int(bc or zh) if bc or zh else int(ad or gy) for bc, _, ad, _, zh, gy in years]
-        if len(signed) == 1:
-            wanted = len(range(1, signed[0] + 1, 100))
-        else:
-            calendar = [year for year in range(signed[0], signed[1] + 1) if year != 0]
-            wanted = len(calendar) - 1
+        calendar = [year for year in range(signed[0], signed[1] + 1) if year != 0]
+        wanted = len(calendar) - 1
         assert re.findall(r"\d+", key_of(made)) == [str(wanted)]
+
+
+@given(seed=SEEDS)
+def test_molar_masses_are_sums_of_the_masses_that_are_told(seed: int) -> None:
+    for made in drawn("molar_mass", seed):
+        told, formula = made["question"].split("masses: ")[-1].split("：")[-1], made["question"]
+        formula = re.findall(r"[A-Z][A-Za-z0-9()]*[0-9)H3]|[A-Z][a-z]?OH", formula)[0]
+        masses = {name: Fraction(mass) for name, mass in re.findall(r"([A-Z]\w?) ([\d.]*\d)", told)}
+        code = re.sub(r"([A-Z][a-z]?)", r"+masses['\1']", formula)
+        code = re.sub(r"(?<=[\])])(\d+)", r"*\1", code.replace("(", "+("))
+        assert eval(code, {"masses": masses}) == Fraction(key_of(made).split()[0])
+
+
+PARTS = {
+    "tall": 3, "short": 1, "round": 3, "wrinkled": 1, "yellow": 3, "green": 1,
+    "高茎": 3, "矮茎": 1, "圆粒": 3, "皱粒": 1, "黄色": 3, "绿色": 1,
+}  # fmt: skip
+"""Fourths of the offspring of two mixed parents that show a trait."""
+
+
+@given(seed=SEEDS)
+def test_two_pairs_of_genes_give_sixteenths(seed: int) -> None:
+    for made in drawn("punnett", seed, 6):
+        if not re.search(r"(?:[A-Z][a-z]){2}(?: x | 自交)", made["question"]):
+            continue
+        asked = made["question"].split("offspring of")[-1].split("后代中")[-1]
+        one, two = [parts for word, parts in PARTS.items() if word in asked]
+        assert Fraction(key_of(made)) == Fraction(one * two, 16)
 
 
 # ---- the parts -------------------------------------------------------------------------

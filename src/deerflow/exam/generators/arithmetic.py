@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 from random import Random
 
-from deerflow.exam.generators.drafts import Draft, Number, amounts, shown, three
+from deerflow.exam.generators.drafts import Difficulty, Draft, Number, amounts, shown
 
 
 def percent(rng: Random, chinese: bool) -> Draft:
-    """A part of a number, a changed price, or the price before a change."""
-    return rng.choice((_part, _changed, _before))(rng, chinese)
+    """A part of a number, its share in percent, or a change in percent."""
+    return rng.choice((_part, _share, _share if chinese else _change))(rng, chinese)
 
 
 def _part(rng: Random, chinese: bool) -> Draft:
@@ -22,75 +22,60 @@ def _part(rng: Random, chinese: bool) -> Draft:
     return Draft("math", "easy", text, key, wrong, (key,))
 
 
-def _changed(rng: Random, chinese: bool) -> Draft:
-    rate, old = rng.choice((5, 10, 15, 20, 25, 30)), 20 * rng.randint(3, 40)
-    down = rng.random() < 0.5
-    step = Fraction(rate * old, 100)
-    value = old - step if down else old + step
+def _share(rng: Random, chinese: bool) -> Draft:
+    rate, whole = rng.choice((15, 24, 35, 45, 65, 85, 120)), 20 * rng.randint(3, 25)
+    part = Fraction(rate * whole, 100)
     text = (
-        f"一件商品原价 {old} 元，{'降价' if down else '涨价'} {rate}% 后的价格是多少元？"
+        f"{shown(part)} 是 {whole} 的百分之几？"
         if chinese
-        else f"The price of an article is {old} yuan. What is the price, in yuan, after it is "
-        f"{'reduced' if down else 'increased'} by {rate}%?"
+        else f"{shown(part)} is what percentage of {whole}?"
     )
-    mistakes: list[Number] = [step, old + step if down else old - step, Fraction(old - rate)]
-    key, wrong = amounts(value, mistakes)
-    return Draft("math", "medium", text, key, wrong, (key,))
+    mistakes: list[Number] = [abs(100 - rate), Fraction(10_000, rate), Fraction(rate, 10)]
+    return _percentage("easy", text, rate, mistakes)
 
 
-def _before(rng: Random, chinese: bool) -> Draft:
-    rate, old = rng.choice((10, 20, 25, 40)), 100 * rng.randint(2, 9)
-    new = Fraction(old * (100 - rate), 100)
-    text = (
-        f"一件商品降价 {rate}% 后的价格是 {shown(new)} 元，原价是多少元？"
-        if chinese
-        else f"After a reduction by {rate}% an article costs {shown(new)} yuan. "
-        "What was its price before, in yuan?"
-    )
-    mistakes: list[Number] = [new * (100 + rate) / 100, new * (100 - rate) / 100, new + rate]
-    key, wrong = amounts(old, mistakes)
-    return Draft("math", "hard", text, key, wrong, (key,))
+def _change(rng: Random, chinese: bool) -> Draft:
+    rate, old = rng.choice((20, 25, 30, 40, 60)), 20 * rng.randint(2, 20)
+    step, down = Fraction(rate * old, 100), rng.random() < 0.5
+    new = old - step if down else old + step
+    word = "decrease" if down else "increase"
+    text = f"What is the percentage {word} from {old} yuan to {shown(new)} yuan?"
+    mistakes: list[Number] = [step * 100 / new, 100 - rate, new * 100 / old]
+    return _percentage("medium", text, rate, mistakes)
+
+
+def _percentage(level: Difficulty, text: str, value: int, mistakes: list[Number]) -> Draft:
+    key, wrong = amounts(value, mistakes, "%")
+    return Draft("math", level, text, key, wrong, (str(value),))
 
 
 def average(rng: Random, chinese: bool) -> Draft:
-    """The mean of some numbers, or the number that a mean lacks."""
-    return rng.choice((_mean, _lacking))(rng, chinese)
-
-
-def _listed(numbers: list[int], chinese: bool) -> str:
-    if chinese:
-        return "、".join(map(str, numbers))
-    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
-
-
-def _mean(rng: Random, chinese: bool) -> Draft:
+    """The mean of four or five numbers: whole ones, or with one decimal place."""
+    tenths = rng.random() < 0.5
     count = rng.choice((4, 5))
     numbers = [rng.randint(3, 40) for _ in range(count)]
     numbers[-1] += -sum(numbers) % count
-    total, ordered = sum(numbers), sorted(numbers)
-    listed = _listed(numbers, chinese)
-    text = f"求 {listed} 的平均数。" if chinese else f"Find the average of {listed}."
-    middle = Fraction(ordered[(count - 1) // 2] + ordered[count // 2], 2)
-    mistakes: list[Number] = [middle, Fraction(total, count - 1), Fraction(total, count + 1)]
-    near = [each for each in mistakes if Fraction(each).denominator in (1, 2)]
-    key = str(total // count)
-    wrong = tuple(shown(each) for each in three(total // count, near))
-    return Draft("math", "easy", text, key, wrong, (key,))
+    if tenths and len({number % 10 for number in numbers}) > 1:
+        return _mean([Fraction(number, 10) for number in numbers], "medium", chinese)
+    return _mean([Fraction(number) for number in numbers], "easy", chinese)
 
 
-def _lacking(rng: Random, chinese: bool) -> Draft:
-    count = rng.choice((4, 5))
-    known, mean = [rng.randint(8, 30) for _ in range(count - 1)], rng.randint(14, 24)
-    while not 2 <= count * mean - sum(known) <= 45:
-        known, mean = [rng.randint(8, 30) for _ in range(count - 1)], rng.randint(14, 24)
-    value = count * mean - sum(known)
-    listed = _listed(known, chinese)
+def _mean(numbers: list[Fraction], level: Difficulty, chinese: bool) -> Draft:
+    count, ordered = len(numbers), sorted(numbers)
+    total = sum(numbers, Fraction())
+    names = [shown(number) for number in numbers]
     text = (
-        f"{listed} 和 y 这 {count} 个数的平均数是 {mean}，求 y。"
+        f"求 {'、'.join(names)} 的平均数。"
         if chinese
-        else f"The average of the {count} numbers {', '.join(map(str, known))} and y is {mean}. "
-        "Find y."
+        else f"Find the average of {', '.join(names[:-1])} and {names[-1]}."
     )
-    mistakes: list[Number] = [(count - 1) * mean - sum(known), mean, abs(sum(known) - mean)]
+    middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
+    value = total / count
+    mistakes: list[Number] = [
+        each
+        for each in (middle, total / (count - 1), total / (count + 1))
+        # A whole number beside decimals could pass for the key, rounded.
+        if len(shown(each)) <= 4 and (each.denominator > 1 or value.denominator == 1)
+    ]
     key, wrong = amounts(value, mistakes)
-    return Draft("math", "medium", text, key, wrong, (key,), (f"y={key}",))
+    return Draft("math", level, text, key, wrong, (key,))

@@ -43,11 +43,21 @@ def _one_pair(rng: Random, chinese: bool) -> Draft:
     }
     mark, name, zh_name = tests[asked]
     value = Fraction(100 * sum(mark in child for child in children), len(children))
+    small = letter.lower()
+    if asked == "recessive":
+        rule, zh_rule = (
+            f"{low} ({small}) is recessive to {high} ({letter})",
+            f"{zh_low}（{small}）对{zh_high}（{letter}）为隐性",
+        )
+    else:
+        rule, zh_rule = (
+            f"{high} ({letter}) is dominant over {low} ({small})",
+            f"{zh_high}（{letter}）对{zh_low}（{small}）为显性",
+        )
     text = (
-        f"{zh_who}的{zh_high}（{letter}）对{zh_low}（{letter.lower()}）为显性。"
-        f"{one} 与 {two} 杂交，后代中{zh_name}所占的百分比预计是多少？"
+        f"{zh_who}的{zh_rule}。{one} 与 {two} 杂交，后代中{zh_name}所占的百分比预计是多少？"
         if chinese
-        else f"In {who}, {high} ({letter}) is dominant over {low} ({letter.lower()}). "
+        else f"In {who}, {rule}. "
         f"What percentage of the offspring of {one} x {two} is expected to be {name}?"
     )
     mistakes: list[Number] = [each for each in (75, 25, 50, 100, 0) if each != value]

@@ -39,7 +39,7 @@ def _way(rng: Random, chinese: bool) -> Draft:
         f"一辆汽车以 {rate} km/h 的速度匀速行驶 {minutes} min，通过的路程是多少 km？"
         if chinese
         else f"A car moves at a constant speed of {rate} km/h for {minutes} min. "
-        "What distance does it cover, in km?"
+        "What is the distance that it covers, in km?"
     )
     mistakes: list[Number] = [rate * minutes, Fraction(rate * minutes, 100), way * 2]
     return _draft("medium", text, way, "km", mistakes)
@@ -49,7 +49,7 @@ def _time(rng: Random, chinese: bool) -> Draft:
     rate, seconds = rng.randint(4, 15), 10 * rng.randint(3, 20)
     way = rate * seconds
     text = (
-        f"一名选手以 {rate} m/s 的速度匀速前进 {way} m，需要多少 s？"
+        f"一名选手以 {rate} m/s 的速度匀速前进 {way} m，所用的时间是多少 s？"
         if chinese
         else f"A cyclist moves at a constant speed of {rate} m/s. "
         f"How long does it take to cover {way} m, in s?"
@@ -67,16 +67,16 @@ def density(rng: Random, chinese: bool) -> Draft:
         text = (
             f"一块固体的质量是 {shown(mass)} g，体积是 {volume} cm^3，它的密度是多少 g/cm^3？"
             if chinese
-            else f"A solid block has a mass of {shown(mass)} g and a volume of {volume} cm^3. "
-            "What is its density, in g/cm^3?"
+            else f"What is the density, in g/cm^3, of a solid block with a mass of {shown(mass)} g "
+            f"and a volume of {volume} cm^3?"
         )
         mistakes = [mass * volume, value * 10, value / 10, mass - volume]
         return _draft("easy", text, value, "g/cm^3", mistakes)
     text = (
         f"某种固体的密度是 {shown(value)} g/cm^3，体积是 {volume} cm^3，它的质量是多少 g？"
         if chinese
-        else f"A solid block has a density of {shown(value)} g/cm^3 and a volume of {volume} cm^3. "
-        "What is its mass, in g?"
+        else f"What is the mass, in g, of a solid block with a density of {shown(value)} g/cm^3 "
+        f"and a volume of {volume} cm^3?"
     )
     mistakes = [mass * 10, volume + value, mass / 2]
     return _draft("easy", text, mass, "g", mistakes)
@@ -102,7 +102,7 @@ def unit_conversion(rng: Random, chinese: bool) -> Draft:
     text = (
         f"{number} {source} 等于多少 {target}？"
         if chinese
-        else f"Convert {number} {source} to {target}."
+        else f"How many {target} is {number} {source}?"
     )
     turned = number / factor
     mistakes: list[Number] = [value * 10, value / 10, value * 100]
@@ -127,8 +127,8 @@ def force(rng: Random, chinese: bool) -> Draft:
     text = (
         f"要使质量为 {mass} kg 的物体产生 {shown(gain)} m/s^2 的加速度，需要多少 N 的合力？"
         if chinese
-        else f"What net force, in N, gives an object of mass {mass} kg an acceleration of "
-        f"{shown(gain)} m/s^2?"
+        else f"What is the net force, in N, that gives an object of mass {mass} kg "
+        f"an acceleration of {shown(gain)} m/s^2?"
     )
     return _draft("medium", text, push, "N", [mass + gain, push * 10, push / 2])
 
@@ -137,7 +137,7 @@ def current(rng: Random, chinese: bool) -> Draft:
     """Ohm's law for current, voltage or resistance."""
     ohms, amperes = (
         rng.choice((4, 5, 8, 10, 12, 20, 30)),
-        Fraction(rng.choice((2, 3, 5, 6, 7, 8, 9)), 4),
+        Fraction(rng.choice((3, 5, 6, 7, 8, 9)), 4),
     )
     volts = ohms * amperes
     asked = rng.choice(("current", "resistance", "voltage"))

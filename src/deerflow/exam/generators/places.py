@@ -16,39 +16,27 @@ DAYS = {
 
 
 def map_scale(rng: Random, chinese: bool) -> Draft:
-    """From the map to the land, back, or the scale itself."""
+    """From the map to the land, or back."""
     scale = rng.choice((50_000, 100_000, 200_000, 250_000, 500_000, 1_000_000, 2_000_000))
     on_map = Fraction(rng.choice((3, 4, 5, 7, 8, 9, 12, 15)), rng.choice((1, 2)))
     land = on_map * scale / CM_PER_KM
-    asked = rng.choice(("land", "map", "scale"))
-    if asked == "land":
+    if rng.random() < 0.5:
         text = (
             f"在比例尺为 1:{scale} 的地图上，两地相距 {shown(on_map)} cm，两地的实际距离是多少 km？"
             if chinese
             else f"On a map with a scale of 1:{scale}, two towns are {shown(on_map)} cm apart. "
             "What is the real distance between them, in km?"
         )
-        return measured(("geography", "easy"), text, land, "km", [land * 10, land / 10, land * 100])
-    if asked == "map":
-        text = (
-            f"两地的实际距离是 {shown(land)} km，在比例尺为 1:{scale} 的地图上，两地相距多少 cm？"
-            if chinese
-            else f"Two towns are {shown(land)} km apart. "
-            f"How far apart are they on a map with a scale of 1:{scale}, in cm?"
-        )
-        return measured(
-            ("geography", "easy"), text, on_map, "cm", [on_map * 10, on_map / 10, on_map * 2]
-        )
+        mistakes = [land * 10, land / 10, land * 100]
+        return measured(("geography", "easy"), text, land, "km", mistakes)
     text = (
-        f"两地的实际距离是 {shown(land)} km，在地图上相距 {shown(on_map)} cm，"
-        "这幅地图的比例尺是多少？"
+        f"实际相距 {shown(land)} km 的两地，在比例尺为 1:{scale} 的地图上相距多少 cm？"
         if chinese
-        else f"Two towns are {shown(land)} km apart and {shown(on_map)} cm apart on a map. "
-        "What is the scale of the map?"
+        else f"Two towns are {shown(land)} km apart. "
+        f"How far apart are they on the map, in cm, when its scale is 1:{scale}?"
     )
-    key = f"1:{scale}"
-    wrong = tuple(f"1:{each}" for each in (scale // 10, scale * 10, scale * 2))
-    return Draft("geography", "medium", text, key, wrong, (str(scale),))
+    mistakes = [on_map * 10, on_map / 10, on_map * 2]
+    return measured(("geography", "medium"), text, on_map, "cm", mistakes)
 
 
 def _zone(offset: int) -> str:

@@ -123,11 +123,12 @@ def molar_mass(rng: Random, chinese: bool) -> Draft:
     formula = rng.choice(COMPOUNDS)
     counted = atoms(formula)
     value = sum((MASSES[name] * count for name, count in counted.items()), Fraction())
-    given = [f"{name} = {shown(MASSES[name])}" for name in counted]
+    given = [f"{name} {shown(MASSES[name])}" for name in counted]
     text = (
         f"{formula} 的摩尔质量是多少 g/mol？（相对原子质量：{'，'.join(given)}）"
         if chinese
-        else f"What is the molar mass of {formula}, in g/mol? ({', '.join(given)})"
+        else f"What is the molar mass of {formula}, in g/mol? "
+        f"(Relative atomic masses: {', '.join(given)}.)"
     )
     names = list(counted)
     mistakes: list[Number] = [

@@ -1,4 +1,4 @@
-"""History: years between two events, and the century of a year."""
+"""History: years between two events."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ EVENTS = (
 
 def year_difference(rng: Random, chinese: bool) -> Draft:
     """Years between two events; where the eras differ there is no year 0."""
-    return rng.choice((_apart, _across, _century))(rng, chinese)
+    return rng.choice((_apart, _across))(rng, chinese)
 
 
 def _dated(event: tuple[int, str, str], chinese: bool) -> str:
@@ -48,10 +48,10 @@ def _between(rng: Random, events: list[tuple[int, str, str]], chinese: bool) -> 
     across = first[0] < 0 < second[0]
     value = second[0] - first[0] - (1 if across else 0)
     text = (
-        f"从{_dated(first, True)}到{_dated(second, True)}相隔多少年？（公元纪年没有 0 年）"
+        f"从{_dated(first, True)}到{_dated(second, True)}相隔多少年？（公元纪年没有零年）"
         if chinese
         else f"How many years lie between {_dated(first, False)} and {_dated(second, False)}? "
-        "(There is no year 0.)"
+        "(There is no year zero.)"
     )
     mistakes = [value + 1, abs(abs(second[0]) - abs(first[0])), value + 100, value - 1, value - 100]
     key, wrong = amounts(value, mistakes)
@@ -68,25 +68,3 @@ def _across(rng: Random, chinese: bool) -> Draft:
     before = [each for each in EVENTS if each[0] < 0]
     after = [each for each in EVENTS if each[0] > 0]
     return _between(rng, [rng.choice(before), rng.choice(after)], chinese)
-
-
-def _ordinal(number: int) -> str:
-    tail = "th" if 10 < number % 100 < 14 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
-    return f"{number}{tail}"
-
-
-def _century(rng: Random, chinese: bool) -> Draft:
-    year = rng.choice([each for each in range(200, 2000) if each % 100 in (0, 1, 17, 42, 68, 99)])
-    value = (year + 99) // 100
-
-    def name(number: int) -> str:
-        return f"{number} 世纪" if chinese else f"the {_ordinal(number)} century"
-
-    text = (
-        f"公元 {year} 年属于公元几世纪？"
-        if chinese
-        else f"In which century does the year AD {year} lie?"
-    )
-    wrong = tuple(name(each) for each in (value + 1, value - 1, value + 2))
-    level = "medium" if year % 100 in (0, 1) else "easy"
-    return Draft("history", level, text, name(value), wrong, ())
