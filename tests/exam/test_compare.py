@@ -53,7 +53,7 @@ async def test_most_repeats_decide() -> None:
     one = await arm("one", "110000", "100000", "101000")
     assert [name for name, right in one.right().items() if right] == ["math-001"]
     assert one.shares()["math-002"] == [1.0, 0.0, 0.0]
-    assert one.by_subject()["math"] == pytest.approx((1 + 1 / 3 + 0) / 3)
+    assert one.mean == pytest.approx((1 + 1 / 3 + 1 / 3) / 6)
     assert (one.correct, one.fully_right.value) == (5, 1 / 6)
     assert one.spent.total == 3 * 6 * 200
     assert one.confusion.total == 18

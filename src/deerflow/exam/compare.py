@@ -75,13 +75,6 @@ class Arm:
         """The strict score, the mean of the repeats."""
         return fmean(fmean(shares) for shares in self.shares().values())
 
-    def by_subject(self) -> dict[str, float]:
-        """Strict scores, the means of the repeats."""
-        found: dict[str, list[float]] = {}
-        for name, shares in self.shares().items():
-            found.setdefault(name.rpartition("-")[0], []).append(fmean(shares))
-        return {subject: fmean(means) for subject, means in found.items()}
-
     @property
     def fully_right(self) -> Estimate:
         """Share of questions that are right in most repeats, with its Wilson interval."""

@@ -11,6 +11,7 @@ from deerflow.exam.report.plots import (
     MOST_POINTS,
     WIDTH,
     Bar,
+    Plot,
     bars,
     flips,
     matrix,
@@ -36,10 +37,10 @@ PLOTS = {
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_plot_is_well_formed_and_inside_its_frame(name: str) -> None:
-    root = ET.fromstring(PLOTS[name])
+    root = ET.fromstring(PLOTS[name].svg)
     _, _, width, height = map(float, root.attrib["viewBox"].split())
     assert (root.attrib["role"], width) == ("img", WIDTH)
-    assert root.attrib["aria-label"] == root.findtext("title")
+    assert root.attrib["aria-label"] == root.findtext("title") == PLOTS[name].title
     assert "script" not in {element.tag for element in root.iter()}
     for element in root.iter():
         for key in ("x", "x1", "x2", "cx"):
@@ -51,8 +52,8 @@ def test_a_plot_is_well_formed_and_inside_its_frame(name: str) -> None:
             assert float(element.attrib["y"]) + float(element.attrib["height"]) <= height + 0.1
 
 
-def widths(plot: str) -> list[float]:
-    return [float(each.attrib["width"]) for each in ET.fromstring(plot).iter("rect")]
+def widths(plot: Plot) -> list[float]:
+    return [float(each.attrib["width"]) for each in ET.fromstring(plot.svg).iter("rect")]
 
 
 def test_bars_are_as_long_as_their_values() -> None:
@@ -62,14 +63,14 @@ def test_bars_are_as_long_as_their_values() -> None:
 
 
 def test_the_matrix_shows_its_counts() -> None:
-    texts = [each.text for each in ET.fromstring(PLOTS["matrix"]).iter("text")]
+    texts = [each.text for each in ET.fromstring(PLOTS["matrix"].svg).iter("text")]
     assert texts[::2] == ["1", "2", "3", "4"]
     assert texts[1] == "accepted, right"
 
 
 def test_a_perfect_forecast_lies_on_the_diagonal() -> None:
     table = [Bin(0, 0.5, 4, 0.25, 0.25), Bin(0.5, 1, 4, 0.75, 0.75)]
-    root = ET.fromstring(reliability_curve("r", table))
+    root = ET.fromstring(reliability_curve("r", table).svg)
     [ideal] = [each for each in root.iter("line") if each.get("class") == "ideal"]
     x, y, to_x, to_y = (float(ideal.attrib[key]) for key in ("x1", "y1", "x2", "y2"))
     dots = [(float(e.attrib["cx"]), float(e.attrib["cy"])) for e in root.iter("circle")]
@@ -80,18 +81,19 @@ def test_a_perfect_forecast_lies_on_the_diagonal() -> None:
 
 
 def test_a_long_curve_keeps_its_end() -> None:
+    def dots(points: list[tuple[float, float]]) -> list[str]:
+        root = ET.fromstring(risk_curve("r", points).svg)
+        return [each.attrib["cx"] for each in root.iter("circle")]
+
     points = [((n + 1) / 500, n / 1000) for n in range(500)]
-    dots = [float(e.attrib["cx"]) for e in ET.fromstring(risk_curve("r", points)).iter("circle")]
-    assert 30 <= len(dots) <= MOST_POINTS
-    last = [
-        float(e.attrib["cx"]) for e in ET.fromstring(risk_curve("r", points[-1:])).iter("circle")
-    ]
-    assert dots[-1:] == last
+    drawn = dots(points)
+    assert 30 <= len(drawn) <= MOST_POINTS
+    assert drawn[-1:] == dots(points[-1:])
 
 
 def test_long_labels_are_cut_and_whole_in_their_title() -> None:
     label = "a-very-long-name-of-an-arm"
-    root = ET.fromstring(bars("b", [Bar(label, 1, "")]))
+    root = ET.fromstring(bars("b", [Bar(label, 1, "")]).svg)
     [text] = [each for each in root.iter("text") if each.find("title") is not None]
     title = text.find("title")
     assert title is not None and title.text == label

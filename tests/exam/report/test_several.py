@@ -97,7 +97,9 @@ async def test_the_page() -> None:
     assert page.safe()
     assert [part.title for part in found.sections if part.title not in page.text] == []
     titles = [plot.attrib["aria-label"] for plot in page.plots]
-    assert titles[:3] == [f"Strict score in {name}" for name in ("math", "physics", "history")]
+    assert titles[:3] == [
+        f"Fully right in {name}, with 95 % intervals" for name in ("math", "physics", "history")
+    ]
     assert "Strict mean score with 95 % intervals" in titles
     assert "Questions that some arms have right" in titles
     assert "Tokens per correct answer" in titles

@@ -170,6 +170,8 @@ async def test_the_page_draws_what_the_numbers_say() -> None:
         "Reliability of the agreement confidence",
         "Risk over coverage, agreement confidence",
     ]
+    assert all(title in page.text for title in titles)
+    assert page.tags.count("figcaption") == len(titles)
     assert ["1 of 3", "1 of 1", "0 of 2"] == [
         part.text for part in page.plots[0].iter("text") if " of " in (part.text or "")
     ]

@@ -49,7 +49,10 @@ def render(report: Report) -> str:
 
 def _section(section: Section) -> str:
     lines = "".join(f"<p>{_safe(line, PARAGRAPH)}</p>\n" for line in section.lines)
-    drawn = "".join(f"<figure>{plot}</figure>\n" for plot in section.plots)
+    drawn = "".join(
+        f"<figure><figcaption>{_safe(plot.title)}</figcaption>{plot.svg}</figure>\n"
+        for plot in section.plots
+    )
     table = "" if section.table is None else _table(section.table)
     return f"<section>\n<h2>{_safe(section.title)}</h2>\n{lines}{drawn}{table}</section>\n"
 

@@ -30,6 +30,14 @@ svg .good{fill:var(--good)} svg .bad{fill:var(--bad)} svg .pale{fill:var(--pale)
 
 
 @dataclass(frozen=True, slots=True)
+class Plot:
+    """A picture: its title, shown and read out, and its SVG."""
+
+    title: str
+    svg: str
+
+
+@dataclass(frozen=True, slots=True)
 class Bar:
     """One row of a bar chart.
 
@@ -47,11 +55,11 @@ class Bar:
     high: float | None = None
 
 
-def bars(title: str, rows: Sequence[Bar], *, most: float = 0.0) -> str:
+def bars(title: str, rows: Sequence[Bar], *, most: float = 0.0) -> Plot:
     """Horizontal bars with whiskers.
 
     Args:
-        title: read out instead of the picture.
+        title: above the picture, and read out instead of it.
         rows: from the top.
         most: value at the right end; 0 takes the largest.
     """
@@ -69,10 +77,10 @@ def bars(title: str, rows: Sequence[Bar], *, most: float = 0.0) -> str:
             parts.append(_line(ends[0], middle, ends[1], middle, "whisker"))
             parts += [_line(end, middle - 4, end, middle + 4, "whisker") for end in ends]
         parts.append(_text(WIDTH - 2, middle + 4, row.told, "quiet", "end"))
-    return _svg(title, _ROW * max(1, len(rows)), parts)
+    return _plot(title, _ROW * max(1, len(rows)), parts)
 
 
-def matrix(title: str, table: Confusion) -> str:
+def matrix(title: str, table: Confusion) -> Plot:
     """Accepted against right, as four fields."""
     fields = [
         ("accepted, right", table.accepted_right, "good", 0, 0),
@@ -87,10 +95,10 @@ def matrix(title: str, table: Confusion) -> str:
         parts.append(_box(x + 2, y + 2, wide - 4, high - 4, kind))
         parts.append(_text(x + wide / 2, y + 29, str(count), "", "middle"))
         parts.append(_text(x + wide / 2, y + 48, label, "", "middle"))
-    return _svg(title, 2 * high, parts)
+    return _plot(title, 2 * high, parts)
 
 
-def reliability_curve(title: str, table: Sequence[Bin]) -> str:
+def reliability_curve(title: str, table: Sequence[Bin]) -> Plot:
     """Accuracy over confidence beside the diagonal of perfect calibration."""
     filled = [each for each in table if each.count]
     points = [(each.confidence, each.accuracy) for each in filled]
@@ -99,7 +107,7 @@ def reliability_curve(title: str, table: Sequence[Bin]) -> str:
     return _plane(title, ("confidence", "right"), points, told, [ideal])
 
 
-def risk_curve(title: str, points: Sequence[tuple[float, float]]) -> str:
+def risk_curve(title: str, points: Sequence[tuple[float, float]]) -> Plot:
     """Share of wrong answers over the share of answers given; MOST_POINTS of them at most."""
     step = max(1, -(-len(points) // MOST_POINTS))
     points = points[::-step][::-1]
@@ -107,11 +115,11 @@ def risk_curve(title: str, points: Sequence[tuple[float, float]]) -> str:
     return _plane(title, ("answers given", "wrong"), points, told, [])
 
 
-def flips(title: str, names: Sequence[str], right: Mapping[str, Mapping[str, bool]]) -> str:
+def flips(title: str, names: Sequence[str], right: Mapping[str, Mapping[str, bool]]) -> Plot:
     """A field for each question and arm: right or wrong.
 
     Args:
-        title: read out instead of the picture.
+        title: above the picture, and read out instead of it.
         names: of questions, from the top.
         right: by arm and question.
     """
@@ -128,7 +136,7 @@ def flips(title: str, names: Sequence[str], right: Mapping[str, Mapping[str, boo
             x, correct = _LABEL + column * wide, right[arm].get(name, False)
             parts.append(_box(x + 1, top + 2, wide - 2, _ROW - 4, "good" if correct else "bad"))
             parts.append(_text(x + wide / 2, top + 17, "✓" if correct else "✗", "", "middle"))
-    return _svg(title, _ROW * (len(names) + 1), parts)
+    return _plot(title, _ROW * (len(names) + 1), parts)
 
 
 def _plane(
@@ -137,7 +145,7 @@ def _plane(
     points: Sequence[tuple[float, float]],
     told: Sequence[str],
     behind: Sequence[str],
-) -> str:
+) -> Plot:
     parts = [
         _line(*_at(0, 0), *_at(1, 0), "axis"),
         _line(*_at(0, 0), *_at(0, 1), "axis"),
@@ -147,8 +155,8 @@ def _plane(
         (x, y), (left, middle) = _at(share, 0), _at(0, share)
         parts.append(_text(x, y + 14, f"{share:.0%}", "quiet", "middle"))
         parts.append(_text(left - 5, middle + 4, f"{share:.0%}", "quiet", "end"))
-    (x, y), (left, top) = _at(1, 0), _at(0, 1)
-    parts.append(_text(x + 6, y - 6, axes[0], "quiet", "end"))
+    (x, y), (left, top) = _at(0.75, 0), _at(0, 1)
+    parts.append(_text(x, y + 14, axes[0], "quiet", "middle"))
     parts.append(_text(left + 6, top + 2, axes[1], "quiet", "start"))
     places = [_at(*point) for point in points]
     line = " ".join(f"{_n(x)},{_n(y)}" for x, y in places)
@@ -156,7 +164,7 @@ def _plane(
     for (x, y), text in zip(places, told, strict=True):
         name = f"<title>{escape(text)}</title>"
         parts.append(f'<circle class="dot" cx="{_n(x)}" cy="{_n(y)}" r="4">{name}</circle>')
-    return _svg(title, _SIDE, parts)
+    return _plot(title, _SIDE, parts)
 
 
 def _at(x: float, y: float) -> tuple[float, float]:
@@ -165,11 +173,12 @@ def _at(x: float, y: float) -> tuple[float, float]:
     return _MARGIN + x * (WIDTH - _MARGIN - 24), _SIDE - _MARGIN + 16 - y * inner
 
 
-def _svg(title: str, height: float, parts: Sequence[str]) -> str:
+def _plot(title: str, height: float, parts: Sequence[str]) -> Plot:
     name = escape(title)
-    return (
+    return Plot(
+        title,
         f'<svg viewBox="0 0 {WIDTH} {_n(height)}" role="img" aria-label="{name}">'
-        f"<title>{name}</title>{''.join(parts)}</svg>"
+        f"<title>{name}</title>{''.join(parts)}</svg>",
     )
 
 

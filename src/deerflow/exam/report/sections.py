@@ -16,6 +16,7 @@ from deerflow.exam.calibration import (
     risk_coverage,
 )
 from deerflow.exam.report import plots
+from deerflow.exam.report.plots import Plot
 from deerflow.exam.report.text import NOTHING, money, number, per, percent, plain
 
 
@@ -36,13 +37,13 @@ class Section:
         title: its heading.
         lines: paragraphs before the table.
         table: or None.
-        plots: SVG, shown by HTML alone.
+        plots: shown by HTML alone.
     """
 
     title: str
     lines: tuple[str, ...] = ()
     table: Table | None = None
-    plots: tuple[str, ...] = ()
+    plots: tuple[Plot, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from deerflow.exam.compare import Arm, Comparison
 from deerflow.exam.dataset import SUBJECTS
 from deerflow.exam.report import plots, sections
+from deerflow.exam.report.plots import Plot
 from deerflow.exam.report.sections import Report, Section, Table
 from deerflow.exam.report.single import warnings_of
 from deerflow.exam.report.text import (
@@ -20,6 +21,7 @@ from deerflow.exam.report.text import (
     points,
     price,
 )
+from deerflow.exam.statistics import wilson
 
 LEVEL = 0.05
 
@@ -80,16 +82,18 @@ def _by_subject(arms: Sequence[Arm]) -> Table:
     return Table(("Framework", *SUBJECTS), tuple(rows), frozenset(range(1, len(SUBJECTS) + 1)))
 
 
-def _subject_plots(arms: Sequence[Arm]) -> tuple[str, ...]:
-    drawn: list[str] = []
+def _subject_plots(arms: Sequence[Arm]) -> tuple[Plot, ...]:
+    drawn: list[Plot] = []
     for subject in SUBJECTS:
-        rows = [
-            plots.Bar(plain(arm.name), share, percent(share))
-            for arm in arms
-            if (share := arm.by_subject().get(subject)) is not None
-        ]
+        rows: list[plots.Bar] = []
+        for arm in arms:
+            right = [ok for name, ok in arm.right().items() if name.startswith(f"{subject}-")]
+            if right:
+                found, told = wilson(sum(right), len(right)), f"{sum(right)} of {len(right)}"
+                rows.append(plots.Bar(plain(arm.name), found.value, told, found.low, found.high))
         if rows:
-            drawn.append(plots.bars(f"Strict score in {subject}", rows, most=1.0))
+            title = f"Fully right in {subject}, with 95 % intervals"
+            drawn.append(plots.bars(title, rows, most=1.0))
     return tuple(drawn)
 
 
