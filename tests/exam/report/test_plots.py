@@ -98,3 +98,12 @@ def test_long_labels_are_cut_and_whole_in_their_title() -> None:
     title = text.find("title")
     assert title is not None and title.text == label
     assert (title.tail or "").endswith("…")
+
+
+def test_columns_leave_out_what_all_names_begin_with() -> None:
+    right = {f"deerflow of mine {arm}": {"a": True} for arm in ("A0", "A3", "R2")}
+    root = ET.fromstring(flips("f", ["a"], right).svg)
+    heads = [title.tail for text in root.iter("text") for title in text.iter("title")]
+    assert heads == ["A0", "A3", "R2"]
+    same = ET.fromstring(flips("f", ["a"], {"x y": {}, "x": {}}).svg)
+    assert [each.text for each in same.iter("text")][:2] == ["x y", "x"]

@@ -126,9 +126,9 @@ def flips(title: str, names: Sequence[str], right: Mapping[str, Mapping[str, boo
     parts: list[str] = []
     wide = (WIDTH - _LABEL) / max(1, len(right))
     signs = max(2, int(wide / 7))
-    for column, arm in enumerate(right):
+    for column, (arm, short) in enumerate(zip(right, _apart(list(right)), strict=True)):
         middle = _LABEL + (column + 0.5) * wide
-        parts.append(_text(middle, 16, _short(arm, signs), "", "middle", arm))
+        parts.append(_text(middle, 16, _short(short, signs), "", "middle", arm))
     for place, name in enumerate(names, 1):
         top = place * _ROW
         parts.append(_text(_LABEL - 6, top + 17, _short(name), "", "end", name))
@@ -200,6 +200,16 @@ def _line(x: float, y: float, to_x: float, to_y: float, kind: str) -> str:
 
 def _n(value: float) -> str:
     return f"{value:.1f}".removesuffix(".0")
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names without the words that all begin with."""
+    words = [name.split(" ") for name in names]
+    least = min((len(each) for each in words), default=1) - 1
+    same = 0
+    while same < least and len({each[same] for each in words}) == 1:
+        same += 1
+    return [" ".join(each[same:]) for each in words]
 
 
 def _short(text: str, longest: int = _LONGEST) -> str:
