@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 
-from langchain_core.messages import HumanMessage, SystemMessage
-
-from deerflow.agent.record import visible_text
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
-from deerflow.models.usage import UsageMeter
+from deerflow.models.single import ask_once
 from deerflow.verify.protocol import Ask, Reply, RoleName
 
 
@@ -33,15 +29,5 @@ class ModelAsker:
     async def ask(self, ask: Ask) -> Reply:
         """See Asker."""
         name = self._models[ask.role]
-        sent = [SystemMessage(ask.system), HumanMessage(ask.prompt)]
-        used = name
-
-        async def attempt(model: str) -> Reply:
-            nonlocal used
-            used = model
-            begun = time.monotonic()
-            message = await self._catalog.get(model).ainvoke(sent)
-            tokens = UsageMeter().record(message, self._catalog.spec(model), sent=sent)
-            return Reply(visible_text(message), tokens, round((time.monotonic() - begun) * 1000))
-
-        return await self._resilience.call(attempt, [name, *self._catalog.fallbacks(name)])
+        said = await ask_once(self._catalog, self._resilience, name, ask.system, ask.prompt)
+        return Reply(said.text, said.tokens, said.latency_ms)

@@ -60,15 +60,16 @@ class Orchestrator:
 
     async def _ended(self, problem: Problem) -> QuestionStatus:
         """The question's status, whatever happens: here its trouble ends and the exam goes on."""
-        try:
-            return await self._solve(problem)
-        except StorageError:
-            raise
-        except DeerFlowError as error:
-            return _failed(problem, f"{error.code}: {error.message}")
-        except Exception:
-            logger.exception("question %s failed", problem.id)
-            return _failed(problem, "error: an internal error")
+        task = asyncio.ensure_future(self._solve(problem))
+        (found,) = await asyncio.gather(task, return_exceptions=True)
+        if isinstance(found, QuestionStatus):
+            return found
+        if isinstance(found, StorageError) or not isinstance(found, Exception):
+            raise found
+        if isinstance(found, DeerFlowError):
+            return _failed(problem, f"{found.code}: {found.message}")
+        logger.error("question %s failed", problem.id, exc_info=found)
+        return _failed(problem, "error: an internal error")
 
 
 def _failed(problem: Problem, error: str) -> QuestionStatus:
