@@ -2,21 +2,44 @@
 
 `langgraph.runtime` takes one type from `langgraph_sdk.auth`, and LangChain's factory one function
 from below `langchain.agents.middleware`; the packages around them would load a client with httpx,
-websockets and rich, and middlewares that are not ours: 190 modules, 9 MiB. They are loaded in full
-when somebody asks for one of their names.
+websockets and rich, and middlewares that are not ours: 190 modules, 9 MiB. LangChain's core takes
+the record of a traced run from LangSmith, whose client brings a generated API of 180 modules, two
+HTTP libraries and the SDK of OpenTelemetry: 15 MiB more. All are loaded in full when somebody uses
+one of their names; with tracing switched on, that is the first run.
 """
 
 from __future__ import annotations
 
 import sys
 import threading
+import types
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
-from typing import Any
+from typing import Any, cast
 
-PACKAGES = frozenset({"langchain.agents.middleware", "langgraph_sdk", "uvicorn"})
+LANGSMITH_CLIENT = "langsmith.client"
+PACKAGES = frozenset(
+    {
+        "langchain.agents.middleware",
+        "langgraph_sdk",
+        LANGSMITH_CLIENT,
+        "langsmith._httpx",
+        "langsmith._internal._v2_migration_utils",
+        "requests",
+        "uvicorn",
+    }
+)
+TAKEN: dict[str, dict[str, type]] = {
+    LANGSMITH_CLIENT: dict.fromkeys(
+        ("Client", "ID_TYPE", "RUN_TYPE_T", "ReplicaAuth", "_dumps_json", "_ensure_uuid"), object
+    ),
+    "langsmith._httpx": {"httpx": object},
+    "requests": {"HTTPError": Exception, "Response": object},
+}
+"""Names that others take when they are imported, and use later: until the package is loaded, they
+are given stand-ins, with these bases (`except` wants an exception)."""
 _LOADING = threading.RLock()
 
 
@@ -30,14 +53,74 @@ class _Postponed(ModuleType):
     """A package whose own code runs at the first look at one of its names."""
 
     def __getattr__(self, name: str) -> Any:
-        with _LOADING:
-            run: Callable[[ModuleType], None] | None = self.__dict__.pop("_run", None)
-            if run is not None:
-                run(self)
+        if name == "__path__":  # a plain module: `from … import …` asks whether it is a package
+            raise AttributeError(name)
+        self.load()
         try:
             return self.__dict__[name]
         except KeyError:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}") from None
+
+    @property
+    def loaded(self) -> bool:
+        """Whether its own code has begun to run."""
+        return "_run" not in self.__dict__
+
+    def load(self) -> None:
+        """Run its code, once; who has taken stand-ins gets the real ones."""
+        with _LOADING:
+            run: Callable[[ModuleType], None] | None = self.__dict__.pop("_run", None)
+            if run is None:
+                return
+            taken = {name: self.__dict__[name] for name in TAKEN.get(self.__name__, ())}
+            run(self)
+        for module in list(sys.modules.values()):
+            names = vars(module)
+            for name, stand_in in taken.items():
+                if names.get(name) is stand_in:
+                    names[name] = self.__dict__[name]
+
+
+class _StandIn(type):
+    """Class of the stand-ins: all that is done with one is done with what it stands for."""
+
+    def __new__(
+        cls, name: str, bases: tuple[type, ...], names: dict[str, Any], **more: Any
+    ) -> type:
+        if not any(isinstance(base, _StandIn) for base in bases):
+            return super().__new__(cls, name, bases, names)
+        real = tuple(_real(base) if isinstance(base, _StandIn) else base for base in bases)
+        return types.new_class(name, real, more, lambda found: found.update(names))
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):  # typing and pydantic look what it is; it is not used yet
+            raise AttributeError(name)
+        return getattr(_real(cls), name)
+
+    def __call__(cls, *args: Any, **kwargs: Any) -> Any:
+        return _real(cls)(*args, **kwargs)
+
+    def __instancecheck__(cls, instance: Any) -> bool:
+        # before the package is loaded, nothing is an instance of its classes
+        return _package(cls).loaded and isinstance(instance, _real(cls))
+
+    def __subclasscheck__(cls, subclass: type) -> bool:
+        return _package(cls).loaded and issubclass(subclass, _real(cls))
+
+
+def _stand_in(package: _Postponed, name: str, base: type) -> type:
+    made: type = type.__call__(_StandIn, name, (base,), {"__module__": package.__name__})
+    return made
+
+
+def _package(stand_in: type) -> _Postponed:
+    return cast(_Postponed, sys.modules[stand_in.__module__])
+
+
+def _real(stand_in: type) -> Any:
+    package = _package(stand_in)
+    package.load()
+    return package.__dict__[stand_in.__name__]
 
 
 class _Loader(Loader):
@@ -49,6 +132,8 @@ class _Loader(Loader):
 
     def exec_module(self, module: ModuleType) -> None:
         module.__dict__["_run"] = self._real.exec_module
+        for name, base in TAKEN.get(module.__name__, {}).items():
+            module.__dict__[name] = _stand_in(cast(_Postponed, module), name, base)
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._real, name)  # data and source of the package, as the real one has them
