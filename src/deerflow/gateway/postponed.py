@@ -13,11 +13,15 @@ from __future__ import annotations
 import sys
 import threading
 import types
+import warnings
 from collections.abc import Callable, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder
 from types import ModuleType
 from typing import Any, cast
+
+from pydantic import BaseModel
+from pydantic.warnings import UnsupportedFieldAttributeWarning
 
 LANGSMITH_CLIENT = "langsmith.client"
 PACKAGES = frozenset(
@@ -27,7 +31,15 @@ PACKAGES = frozenset(
         LANGSMITH_CLIENT,
         "langsmith._httpx",
         "langsmith._internal._v2_migration_utils",
+        "psutil",
+        "pydantic.v1",
         "requests",
+        "sqlalchemy.dialects.postgresql.asyncpg",
+        "sqlalchemy.dialects.postgresql.pg8000",
+        "sqlalchemy.dialects.postgresql.psycopg2",
+        "sqlalchemy.dialects.postgresql.psycopg2cffi",
+        "sqlalchemy.dialects.sqlite.aiosqlite",
+        "sqlalchemy.dialects.sqlite.pysqlcipher",
         "uvicorn",
     }
 )
@@ -36,10 +48,17 @@ TAKEN: dict[str, dict[str, type]] = {
         ("Client", "ID_TYPE", "RUN_TYPE_T", "ReplicaAuth", "_dumps_json", "_ensure_uuid"), object
     ),
     "langsmith._httpx": {"httpx": object},
+    "pydantic.v1": {
+        **dict.fromkeys(("BaseModel", "Field", "create_model", "validate_arguments"), object),
+        "ValidationError": Exception,
+    },
     "requests": {"HTTPError": Exception, "Response": object},
+    "uvicorn": {"Config": object},
 }
 """Names that others take when they are imported, and use later: until the package is loaded, they
 are given stand-ins, with these bases (`except` wants an exception)."""
+WHOLE = frozenset({"pydantic.v1", "requests"})
+"""Packages whose modules need each other: none is loaded before the package itself."""
 _LOADING = threading.RLock()
 
 
@@ -47,6 +66,9 @@ def postpone() -> None:
     """From now on, load these packages when they are used; for processes that are ours alone."""
     if not any(isinstance(finder, _Finder) for finder in sys.meta_path):
         sys.meta_path.insert(0, _Finder())
+        BaseModel.model_config["defer_build"] = True
+        # as FastAPI does where it makes its adapters, which are built later now
+        warnings.simplefilter("ignore", UnsupportedFieldAttributeWarning)
 
 
 class _Postponed(ModuleType):
@@ -72,13 +94,12 @@ class _Postponed(ModuleType):
             run: Callable[[ModuleType], None] | None = self.__dict__.pop("_run", None)
             if run is None:
                 return
-            taken = {name: self.__dict__[name] for name in TAKEN.get(self.__name__, ())}
+            taken = {self.__dict__[name]: name for name in TAKEN.get(self.__name__, ())}
             run(self)
         for module in list(sys.modules.values()):
-            names = vars(module)
-            for name, stand_in in taken.items():
-                if names.get(name) is stand_in:
-                    names[name] = self.__dict__[name]
+            for alias, value in list(vars(module).items()):
+                if type(value) is _StandIn and value in taken:
+                    vars(module)[alias] = self.__dict__[taken[value]]
 
 
 class _StandIn(type):
@@ -143,6 +164,9 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        above = sys.modules.get(fullname.rpartition(".")[0])
+        if isinstance(above, _Postponed) and above.__name__ in WHOLE:
+            above.load()
         if fullname not in PACKAGES:
             return None
         spec = PathFinder.find_spec(fullname, path, target)

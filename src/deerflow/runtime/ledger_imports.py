@@ -17,7 +17,7 @@ from types import ModuleType
 from typing import Any
 
 PACKAGE = "dbos"
-UNUSED = frozenset({"psycopg", "sqlalchemy.ext.asyncio", "sqlalchemy.orm"})
+UNUSED = frozenset({"croniter", "psycopg", "sqlalchemy.ext.asyncio", "sqlalchemy.orm", "yaml"})
 
 
 class _Unused(type):

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-
-from argon2 import PasswordHasher
-from argon2.exceptions import InvalidHashError, VerificationError
+from functools import cached_property
+from typing import TYPE_CHECKING
 
 from deerflow.errors import UsageError
+
+if TYPE_CHECKING:
+    from argon2 import PasswordHasher
 
 MIN_LENGTH, MAX_LENGTH = 8, 1024
 """Characters of a password."""
@@ -20,7 +22,6 @@ class Passwords:
     """Makes and checks hashes; parameters are OWASP's for argon2id (19 MiB, 2 rounds, 1 lane)."""
 
     def __init__(self) -> None:
-        self._hasher = PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
         self._turns = asyncio.Semaphore(_AT_ONCE)
         self._nobody: str | None = None
 
@@ -32,7 +33,7 @@ class Passwords:
         """
         check_password(password)
         async with self._turns:
-            return await asyncio.to_thread(self._hasher.hash, password)
+            return await asyncio.to_thread(self._hash, password)
 
     async def verify(self, hash: str | None, password: str) -> bool:
         """Whether the password belongs to the hash; None takes as long and is False."""
@@ -43,7 +44,21 @@ class Passwords:
         """Whether it was made with other parameters than today's."""
         return self._hasher.check_needs_rehash(hash)
 
+    @cached_property
+    def _hasher(self) -> PasswordHasher:
+        from argon2 import PasswordHasher  # noqa: PLC0415  (many a server sees tokens alone)
+
+        return PasswordHasher(time_cost=2, memory_cost=19 * 1024, parallelism=1)
+
+    def _hash(self, password: str) -> str:
+        return self._hasher.hash(password)
+
     def _verify(self, hash: str | None, password: str) -> bool:
+        from argon2.exceptions import (  # noqa: PLC0415  (see above)
+            InvalidHashError,
+            VerificationError,
+        )
+
         if hash is None and self._nobody is None:
             self._nobody = self._hasher.hash("nobody has this password")
         try:

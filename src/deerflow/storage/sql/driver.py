@@ -9,7 +9,7 @@ a scope (see `deerflow.storage.postgres.database`).
 
 from __future__ import annotations
 
-import sqlite3
+import contextlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -121,21 +121,24 @@ class Database(Protocol):
 
 
 def sqlite_module() -> ModuleType:
-    """The standard library's sqlite3, or the pysqlite3 wheel where that one is older than MINIMUM.
+    """The pysqlite3 wheel where it is installed, else the standard library's sqlite3.
+
+    Only the one that is used is loaded: each brings a library of its own.
 
     Raises:
         StorageError: neither will do.
     """
-    if sqlite3.sqlite_version_info >= MINIMUM:
-        return sqlite3
-    try:
-        import pysqlite3.dbapi2 as newer  # noqa: PLC0415  # only where SQLite is too old
-    except ImportError as error:
+    found: Any = None
+    with contextlib.suppress(ImportError):
+        import pysqlite3.dbapi2 as found  # noqa: PLC0415  # there are no wheels for every platform
+    if found is None or found.sqlite_version_info < MINIMUM:
+        import sqlite3 as found  # noqa: PLC0415  # see above
+    if found.sqlite_version_info < MINIMUM:
         raise StorageError(
-            f"SQLite {sqlite3.sqlite_version} is too old.",
+            f"SQLite {found.sqlite_version} is too old.",
             cure="Install the package pysqlite3, or a Python with SQLite 3.42 or newer.",
-        ) from error
-    return cast(ModuleType, newer)
+        )
+    return found
 
 
 DRIVER = sqlite_module()
