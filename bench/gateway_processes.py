@@ -52,7 +52,11 @@ def free_port() -> int:
 
 
 def write_home(home: Path, mock: str, **sections: Any) -> dict[str, str]:
-    """A home with a configuration; the environment of its processes."""
+    """A home with a configuration; the environment of its processes.
+
+    They serve the source beside this folder and keep its bytecode, as an installed product does:
+    a start that compiles 1,600 modules takes twice as long and 15 MiB more.
+    """
     home.mkdir(parents=True, exist_ok=True)
     use = "deerflow.models.openai:OpenAIChatModel"
     models = [
@@ -62,10 +66,12 @@ def write_home(home: Path, mock: str, **sections: Any) -> dict[str, str]:
     tools = [{"name": "bench_add", "use": "gateway_tool:bench_add"}]
     config = {"models": models, "tools": tools, **EVERYTHING, **sections}
     (home / "config.yaml").write_text(json.dumps(config))
+    inherited = {key: os.environ[key] for key in os.environ if key != "PYTHONDONTWRITEBYTECODE"}
     return {
-        **os.environ,
+        **inherited,
         "DEER_FLOW_HOME": str(home),
-        "PYTHONPATH": str(HERE),
+        "PYTHONPATH": os.pathsep.join([str(HERE), str(HERE.parent / "src")]),
+        "PYTHONPYCACHEPREFIX": str(HERE / "results" / "bytecode"),
         "LANGSMITH_TRACING": "false",
         "NO_PROXY": "127.0.0.1,localhost",
     }
