@@ -26,7 +26,7 @@ def test_a_file_needs_neither_orm_nor_driver():
 
 
 def test_a_server_has_everything():
-    loaded = "['psycopg', 'sqlalchemy.ext.asyncio', 'sqlalchemy.orm']"
+    loaded = "['croniter', 'psycopg', 'sqlalchemy.ext.asyncio', 'sqlalchemy.orm', 'yaml']"
     assert told(LOADED.format(lean=False)) == loaded
 
 

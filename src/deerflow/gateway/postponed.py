@@ -5,7 +5,10 @@ from below `langchain.agents.middleware`; the packages around them would load a 
 websockets and rich, and middlewares that are not ours: 190 modules, 9 MiB. LangChain's core takes
 the record of a traced run from LangSmith, whose client brings a generated API of 180 modules, two
 HTTP libraries and the SDK of OpenTelemetry: 15 MiB more. All are loaded in full when somebody uses
-one of their names; with tracing switched on, that is the first run.
+one of their names; with tracing switched on, that is the first run. Of the rest, Pydantic's past
+belongs to tools of others, the drivers to other databases, and uvicorn's package to reloading.
+
+Pydantic builds validators when they are used, too: most classes of such a process never validate.
 """
 
 from __future__ import annotations
@@ -40,6 +43,7 @@ PACKAGES = frozenset(
         "sqlalchemy.dialects.postgresql.psycopg2cffi",
         "sqlalchemy.dialects.sqlite.aiosqlite",
         "sqlalchemy.dialects.sqlite.pysqlcipher",
+        "urllib3",
         "uvicorn",
     }
 )
@@ -57,8 +61,13 @@ TAKEN: dict[str, dict[str, type]] = {
 }
 """Names that others take when they are imported, and use later: until the package is loaded, they
 are given stand-ins, with these bases (`except` wants an exception)."""
-WHOLE = frozenset({"pydantic.v1", "requests"})
-"""Packages whose modules need each other: none is loaded before the package itself."""
+WHOLE: dict[str, tuple[str, ...]] = {
+    "pydantic.v1": (),
+    "requests": (),
+    "urllib3": ("urllib3.exceptions", "urllib3.packages", "urllib3.util"),
+}
+"""Packages whose modules need each other, so that none is loaded before the package itself; but
+these can stand alone."""
 _LOADING = threading.RLock()
 
 
@@ -164,8 +173,9 @@ class _Finder(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        above = sys.modules.get(fullname.rpartition(".")[0])
-        if isinstance(above, _Postponed) and above.__name__ in WHOLE:
+        name = fullname.rpartition(".")[0]
+        above = sys.modules.get(name)
+        if isinstance(above, _Postponed) and fullname not in WHOLE.get(name, (fullname,)):
             above.load()
         if fullname not in PACKAGES:
             return None

@@ -59,7 +59,7 @@ def make_engine(place: Place) -> sa.Engine:
             pool_pre_ping=True,
             connect_args={"options": idle, "application_name": "deerflow"},
         )
-    from deerflow.storage.sql.driver import BUSY_SECONDS, DRIVER  # noqa: PLC0415
+    from deerflow.storage.sql.driver import BUSY_SECONDS, CACHE_KIB, DRIVER  # noqa: PLC0415
 
     file.parent.mkdir(parents=True, exist_ok=True)
     engine = sa.create_engine(
@@ -70,6 +70,7 @@ def make_engine(place: Place) -> sa.Engine:
         connection.isolation_level = "IMMEDIATE"
         for pragma in (
             f"busy_timeout={int(BUSY_SECONDS * 1000)}",
+            f"cache_size=-{CACHE_KIB}",
             "foreign_keys=ON",
             "journal_mode=WAL",
             "synchronous=NORMAL",

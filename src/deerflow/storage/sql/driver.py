@@ -26,6 +26,9 @@ MINIMUM = (3, 42, 0)
 """Oldest SQLite that every part can use (DBOS needs `unixepoch('subsec')`)."""
 BUSY_SECONDS = 10.0
 PAGE_BYTES = 4096
+CACHE_KIB = 512
+"""Pages that a connection keeps for itself; SQLite would keep 2 MiB in each of a process's ten, of
+a file that the system has in memory once."""
 IDLE_PAGES, LAST_PAGES = 500, 20_000
 """Free pages (4 KiB) that are given back to the disk at once, when idle and at the end."""
 
@@ -232,6 +235,7 @@ def connect(path: Path, *, read_only: bool = False) -> Connection:
             cached_statements=256,
             uri=True,
         )
+        connection.execute(f"PRAGMA cache_size=-{CACHE_KIB}")
         if not read_only:
             connection.execute(f"PRAGMA page_size={PAGE_BYTES}")
             connection.execute("PRAGMA auto_vacuum=INCREMENTAL")
