@@ -17,6 +17,7 @@ LANGCHAIN = (
     "deerflow.agent",
     "deerflow.middlewares",
     "deerflow.subagents",
+    "deerflow.verify",
     "deerflow.workflows",
     "deerflow.storage.checkpoints",
     "deerflow.runtime",

@@ -200,7 +200,7 @@ async def test_a_refuted_majority_is_not_accepted() -> None:
         """Says nothing of the first two answers, as when a check fails and then works."""
 
         async def check(self, problem: Problem, response: str) -> CheckOutcome:
-            self._table = {"11": "not_applicable", "12": "refuted"}
+            self.table = {"11": "not_applicable", "12": "refuted"}
             return await super().check(problem, response)
 
     status, _ = await climbed(adjudicate=[chosen(0)], sample=[answered("12")] * 3, checker=Late({}))

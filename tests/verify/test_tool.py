@@ -58,6 +58,13 @@ async def test_an_answer_that_is_shared(tmp_path: Path) -> None:
     assert message.additional_kwargs["deerflow_usage"]["total"]["total"] == 110
 
 
+async def test_what_code_says_is_told(tmp_path: Path) -> None:
+    """The sandbox of this harness has no Python: that check fails, and the examiner decides."""
+    call = verify(question="Solve the equation 2x + 3 = 27.", answer="x = 12")
+    told = json.loads((await heard(tmp_path, call, answered("x = 12"))).text)
+    assert (told["accepted"], told["check"]) == (True, "check_failed")
+
+
 async def test_an_answer_that_is_not(tmp_path: Path) -> None:
     no = judged(False, "42", "The product is off by one.")
     message = await heard(tmp_path, verify(answer="43"), answered("42"), no)

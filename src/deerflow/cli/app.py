@@ -42,6 +42,10 @@ ConfigOption = Annotated[
     Path | None,
     typer.Option("--config", metavar="FILE", help="Configuration file.", show_default=False),
 ]
+VerifyOption = Annotated[
+    bool | None,
+    typer.Option("--verify/--no-verify", help="Have somebody else derive the answer as well."),
+]
 JsonOption = Annotated[bool, typer.Option("--json", help="Machine-readable output.")]
 ThreadArgument = Annotated[str, typer.Argument(metavar="ID", help="Id of the thread.")]
 
@@ -97,13 +101,7 @@ def run(  # noqa: PLR0913  (one parameter per option)
         str | None,
         typer.Option("--goal", metavar="TEXT", help="Objective to pursue until it is reached."),
     ] = None,
-    verify: Annotated[
-        bool | None,
-        typer.Option(
-            "--verify/--no-verify",
-            help="Have the answer verified by an examiner who sees the task alone.",
-        ),
-    ] = None,
+    verify: VerifyOption = None,
     agent: Annotated[
         str, typer.Option("--agent", metavar="NAME", help="Custom agent that leads.")
     ] = "",

@@ -79,7 +79,7 @@ def verify_tools(executor: Executor, checkers: Checkers = no_checker) -> list[Ba
 
 def told(status: QuestionStatus) -> dict[str, Any]:
     """What somebody who asked for a verification hears of it: JSON."""
-    checks = status.raw["checks"]
+    checks = [c for c in status.raw["checks"] if c["result"] != "not_applicable"]
     found: dict[str, Any] = {
         "accepted": status.accepted,
         "state": status.state,
