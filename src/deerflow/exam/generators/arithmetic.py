@@ -72,10 +72,7 @@ def _mean(numbers: list[Fraction], level: Difficulty, chinese: bool) -> Draft:
     middle = (ordered[(count - 1) // 2] + ordered[count // 2]) / 2
     value = total / count
     mistakes: list[Number] = [
-        each
-        for each in (middle, total / (count - 1), total / (count + 1))
-        # A whole number beside decimals could pass for the key, rounded.
-        if len(shown(each)) <= 4 and (each.denominator > 1 or value.denominator == 1)
+        each for each in (middle, total / (count - 1), total / (count + 1)) if len(shown(each)) <= 4
     ]
     key, wrong = amounts(value, mistakes)
     return Draft("math", level, text, key, wrong, (key,))

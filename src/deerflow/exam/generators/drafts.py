@@ -55,15 +55,21 @@ def shown(number: Number) -> str:
 
 
 def three(key: Number, mistakes: Iterable[Number]) -> list[Number]:
-    """The first three mistakes that differ from the key; values near the key fill up."""
+    """The first three mistakes that are not the key, even rounded; values near it fill up."""
     found: list[Number] = []
     near = [key * 2, key + 1, key + 2, key - 1, key * 3, key + 10]
     for each in (*mistakes, *near):
-        if each != key and each not in found:
+        if each not in found and not _rounded(each, key):
             found.append(each)
         if len(found) == 3:
             break
     return found
+
+
+def _rounded(number: Number, key: Number) -> bool:
+    """Whether a number is the key, or could pass for it with fewer decimal places."""
+    places = len(shown(number).partition(".")[2])
+    return abs(number - key) * 2 * 10**places <= (1 if "/" not in shown(number) else 0)
 
 
 def amounts(key: Number, mistakes: Iterable[Number], unit: str = "") -> tuple[str, tuple[str, ...]]:
