@@ -9,7 +9,7 @@ from fractions import Fraction
 
 from deerflow.verify.grammar import AnswerError, Node, names, parse, show, to_json
 from deerflow.verify.messages import Problem
-from deerflow.verify.notation import MOST_TEXT, broken, plain
+from deerflow.verify.notation import MOST_TEXT, blanks, broken, plain
 from deerflow.verify.polynomials import expanded
 from deerflow.verify.reactions import chemical, reactions
 from deerflow.verify.statements import Meant, meant, runs
@@ -52,7 +52,9 @@ def declared_letter(text: str) -> str | None:
     """
     if len(text) > MOST_TEXT or broken(text):
         return None
-    text = unicodedata.normalize("NFKC", text).translate(str.maketrans({"：": ":", "（": "("}))
+    text = unicodedata.normalize("NFKC", blanks(text)).translate(
+        str.maketrans({"：": ":", "（": "("})
+    )
     alone = text.strip().strip("*_()[]{}.:\"'$ ")
     if len(alone) == 1 and "A" <= alone.upper() <= "Z":
         return alone.upper()

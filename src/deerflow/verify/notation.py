@@ -71,13 +71,14 @@ def plain(text: str) -> str:
 
     Anything else stays as it is; a plain text stays plain.
     """
+    text = blanks(text)
     text = _VULGAR.sub(lambda found: " " + _vulgar(found.group()), text)
     text = _RAISED.sub(lambda found: "^" + _raised(found.group().translate(_SUPERSCRIPTS)), text)
     text = unicodedata.normalize("NFKC", text.translate(_SIGNS)).translate(_SIGNS)
     text = _BOLD.sub(r"\1", text).replace("`", "")
     if "\\" in text or "$" in text or "{" in text:
         text = _without_latex(text)
-    return text.replace("**", "^").replace("√", " sqrt ").replace("π", " pi ")
+    return blanks(text.replace("**", "^").replace("√", " sqrt ").replace("π", " pi "))
 
 
 def spoken(text: str) -> str:
@@ -85,6 +86,15 @@ def spoken(text: str) -> str:
     for pattern, sign in _SPOKEN:
         text = pattern.sub(sign, text)
     return re.sub(r"%%([0-9]+(?:\.[0-9]+)?)", r"\1%", text)
+
+
+def blanks(text: str) -> str:
+    """Runs of blanks as one, a line's end if there is one in it: patterns then need no time for them."""
+    return re.sub(r"\s{2,}|[\t\r\f\v]", _one, text)
+
+
+def _one(found: re.Match[str]) -> str:
+    return "\n" if "\n" in found.group() else " "
 
 
 def _vulgar(char: str) -> str:

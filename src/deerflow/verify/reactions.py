@@ -26,6 +26,9 @@ WEIGHTS: Mapping[str, str] = {
 }
 """Symbol → standard atomic weight in g/mol, abridged."""
 MOST_SPECIES = 12
+MOST_EQUATIONS = 30
+REACH = 200
+"""Characters on each side of an arrow that may be the equation's."""
 LARGEST_COUNT = 400
 """Atoms of one kind in a formula, and coefficients of an equation."""
 
@@ -34,6 +37,7 @@ _FORMULA = r"(?:[A-Z][a-z]?|[0-9]{1,3}|[()\[\]]|\.|\*)+"
 _STATE = re.compile(r"\s*\((?:s|l|g|aq)\)|[↑↓]")
 _TERM = rf"(?:(?:[0-9]{{1,3}}|_+|\?|\(\s*\))\s*\*?\s*)?\(?[A-Z]{_FORMULA[:-1]}*"
 _ARROW = r"(?:-{1,2}>|=+>?|→)"
+_ARROWS = re.compile(_ARROW)
 _CONDITION = r"(?:\s*\([^()]{1,20}\)\s*)?"
 _EQUATION = re.compile(
     rf"(?P<left>{_TERM}(?:\s*\+\s*{_TERM})*){_CONDITION}\s*{_ARROW}\s*(?P<right>{_TERM}(?:\s*\+\s*{_TERM})*)"
@@ -121,7 +125,13 @@ def chemical(text: str) -> str:
 def reactions(text: str) -> list[Reaction]:
     """The equations of a text, see `chemical`, in their order; what is none is passed over."""
     found: list[Reaction] = []
-    for match in _EQUATION.finditer(text):
+    end = 0
+    for arrow in list(_ARROWS.finditer(text))[:MOST_EQUATIONS]:
+        start = max(end, arrow.start() - REACH)
+        match = _EQUATION.search(text[start : arrow.end() + REACH])
+        if match is None:
+            continue
+        end = start + match.end()
         try:
             found.append(Reaction(_side(match["left"]), _side(match["right"])))
         except AnswerError:

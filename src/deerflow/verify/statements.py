@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from deerflow.verify.grammar import FUNCTIONS, LONGEST, AnswerError, Node, parse
 from deerflow.verify.notation import MOST_TEXT, broken, plain, spoken
 
+MOST_BOXES = 5
 MOST_RUNS = 200
 """Formulas of one text that are looked at."""
 
@@ -81,9 +82,9 @@ def meant(text: str) -> Meant:
         AnswerError: the text is too long or broken.
     """
     text = looked_through(text)
-    boxes = list(_boxes(text))
-    if boxes:
-        return Meant(spoken(plain(boxes[-1])), declared=True, hedged=False)
+    box = _box(text)
+    if box is not None:
+        return Meant(spoken(plain(box)), declared=True, hedged=False)
     text = plain(text)
     declarations = [found for found in _DECLARED.finditer(text) if _has_result(text, found.end())]
     if declarations:
@@ -96,14 +97,16 @@ def _has_result(text: str, place: int) -> bool:
     return re.search(r"[0-9A-Za-z√]", text[place:]) is not None
 
 
-def _boxes(text: str) -> Iterator[str]:
-    for found in _BOX.finditer(text):
+def _box(text: str) -> str | None:
+    """What the last closed box holds."""
+    for found in list(_BOX.finditer(text))[: -MOST_BOXES - 1 : -1]:
         depth, place = 1, found.end()
         while place < len(text) and depth:
             depth += {"{": 1, "}": -1}.get(text[place], 0)
             place += 1
         if not depth:
-            yield text[found.end() : place - 1]
+            return text[found.end() : place - 1]
+    return None
 
 
 def runs(text: str, letters: frozenset[str] | None = None) -> list[Run]:

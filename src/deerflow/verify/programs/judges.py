@@ -24,8 +24,15 @@ def value(facts: dict[str, Any], answer: Any) -> Judged:
     got = members(rebuild(answer))
     if len(got) > 1 and not all(equal(got[0], other) for other in got[1:]):
         return "wrong", "The answer gives several results, the question has one."
+    if facts.get("percent") and "percent" not in str(answer):
+        if equal(got[0], wanted) and not wanted.is_zero:
+            return "unsure", "The question asks for percent; the answer has no % sign."
+        got = [got[0] / 100]
     if equal(got[0], wanted):
         return in_form(facts, answer, wanted)
+    slack = sympy.Rational(facts.get("slack", "0"))
+    if not got[0].free_symbols and slack and abs(got[0] - wanted) <= slack:
+        return RIGHT
     return near(answer, got[0], wanted, bool(facts.get("rounded")))
 
 
@@ -41,6 +48,8 @@ def members(got: Any) -> list[Any]:
 
 def target(facts: dict[str, Any]) -> Any:
     """The result that the question asks for."""
+    if "system" in facts:
+        return at_solution(facts)
     if "measure" not in facts:
         return rebuild(facts["target"])
     name = sympy.Symbol(facts["unknown"])
@@ -57,6 +66,15 @@ def target(facts: dict[str, Any]) -> Any:
     if measure == "root_sum":
         return -second / first
     return (-1) ** degree * last / first
+
+
+def at_solution(facts: dict[str, Any]) -> Any:
+    """An expression in the unknowns of a system, at its one solution."""
+    names = [sympy.Symbol(name) for name in facts["unknowns"]]
+    rows = solved({"equations": facts["system"]}, names)
+    if len(rows) != 1:
+        raise BoundsError("no single solution")
+    return sympy.simplify(rebuild(facts["target"]).subs(list(zip(names, rows[0]))))  # noqa: B905
 
 
 def in_form(facts: dict[str, Any], tree: Any, wanted: Any) -> Judged:
@@ -201,8 +219,7 @@ def solved(facts: dict[str, Any], names: list[Any]) -> list[tuple[Any, ...]]:
     Raises:
         BoundsError: there is not a finite number of them.
     """
-    sides = [rebuild(tree) for tree in facts["equations"]]
-    equations = [left - right for left, right in sides]
+    equations = [rebuild(left) - rebuild(right) for left, right in facts["equations"]]
     found = sympy.solve(equations, names, dict=True)
     rows = [tuple(each.get(name, name) for name in names) for each in found]
     if any(part.free_symbols for row in rows for part in row):

@@ -88,6 +88,8 @@ def combine(kind: str, value: str, parts: list[Any]) -> Any:
     if kind == "degree":
         return parts[0] * sympy.pi / 180
     if kind == "call" and value in CALLS:
+        if value == "exp" and not parts[0].free_symbols and abs(parts[0].evalf()) > 100:
+            raise BoundsError("an exponent is too large")
         return bounded(CALLS[value](parts[0]))
     raise BoundsError("no operation")
 

@@ -15,12 +15,18 @@ from deerflow.verify.programs.judges import JUDGES, Judged
 from deerflow.verify.programs.trees import BoundsError
 
 
+UNDECIDED = (ArithmeticError, NotImplementedError, RecursionError, TypeError, ValueError)
+"""What sympy raises where it cannot decide."""
+
+
 def judged(data: dict[str, Any], answer: Any) -> Judged:
     """One answer; one that passes the bounds is not judged."""
     try:
         return JUDGES[data["judge"]](data["facts"], answer)
     except BoundsError as error:
         return "unsure", f"The check came to no result: {error}."
+    except UNDECIDED:
+        return "unsure", "The check came to no result."
 
 
 def free_text(data: dict[str, Any]) -> Judged:
