@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,9 @@ from typer.testing import CliRunner, Result
 
 from deerflow.cli.app import app
 from deerflow.exam.contract import ResultFile, write_results
+from deerflow.exam.dataset import OWN, load_dataset
+from deerflow.exam.sitting import sit
+from fakes.examinees import Examinees, plan, write_dataset
 from fakes.exams import (
     KEYS,
     QUESTIONS,
@@ -198,3 +202,42 @@ def test_a_folder_without_results(tmp_path: Path, questions: Path) -> None:
     (tmp_path / "empty").mkdir()
     message = refused(invoke("compare", tmp_path / "empty", "--dataset", questions))
     assert "holds no results.json" in message
+
+
+# ---- from an exam to its comparison ----
+
+
+def test_what_exams_leave_is_compared(tmp_path: Path) -> None:
+    dataset = write_dataset(tmp_path / "questions.json")
+    for arm, repeat in (("A0", 1), ("A5", 2)):
+        settings = plan(tmp_path / arm, dataset, arm=arm, repeat=repeat)
+        asyncio.run(sit(settings, Examinees(), Examinees(), lambda *told: None))
+    folder = tmp_path / "reports"
+    done = invoke(
+        "compare", tmp_path / "A0", tmp_path / "A5", "--dataset", dataset, "--report-dir", folder
+    )
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    assert done.stdout.startswith("deerflow A0: ")
+    assert "deerflow A5 over deerflow A0: +" in done.stdout
+    written = next(folder.glob("*.md")).read_text(encoding="utf-8")
+    assert "| deerflow A5 | 2 |" in written
+    assert "## Validators" in written and "## Confidence, stated (deerflow A5)" in written
+
+    result = tmp_path / "A5" / "results.json"
+    done = invoke("grade", "--result", result, "--dataset", dataset, "--report-dir", folder)
+    assert (done.exit_code, done.stderr) == (0, ""), done.output
+    written = (folder / "deerflow.md").read_text(encoding="utf-8")
+    assert "| accepted |" in written and "| resolver_error |" in written
+    assert "(helpful)" in written and "model_unavailable" in written
+
+
+def test_our_own_questions_are_the_dataset_when_none_is_given(tmp_path: Path) -> None:
+    question = load_dataset(OWN).questions[0]
+    record = answer(question.model_dump(), question.answer)
+    path = results(tmp_path, [])
+    write_results(path, result_file([]).model_copy(update={"results": [record]}))
+    done = invoke("grade", "--result", path, "--strict")
+    assert done.stdout == (
+        f"deerflow: overall=100.0% (1 questions)\ndeerflow: strict={1 / 128:.1%} (128 questions)\n"
+    )
+    assert invoke("compare", path).stdout.startswith("deerflow: 100.0% (strict 0.8%")

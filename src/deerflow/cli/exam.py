@@ -25,7 +25,13 @@ Config = Annotated[
     typer.Option("--config", metavar="FILE", help="Configuration file.", show_default=False),
 ]
 DatasetOption = Annotated[
-    Path, typer.Option("--dataset", metavar="FILE", help="JSON file of questions with their keys.")
+    Path | None,
+    typer.Option(
+        "--dataset",
+        metavar="FILE",
+        help="JSON file of questions with their keys.",
+        show_default="our own",
+    ),
 ]
 JudgeOption = Annotated[
     JudgeName,
@@ -109,7 +115,7 @@ def run(  # noqa: PLR0913  (one parameter per option)
 def grade(  # noqa: PLR0913  (one parameter per option)
     *,
     result: Annotated[Path, typer.Option("--result", metavar="FILE", help="Result file.")],
-    dataset: DatasetOption,
+    dataset: DatasetOption = None,
     judge: JudgeOption = JudgeName.rubric,
     strict: Annotated[
         bool,
@@ -128,9 +134,10 @@ def grade(  # noqa: PLR0913  (one parameter per option)
     Exit codes: 0 graded; 1 the judge failed; 2 a file cannot be used.
     """
     from deerflow.cli.grading import Judging, grade_one  # noqa: PLC0415  (--help stays quick)
+    from deerflow.exam.dataset import OWN  # noqa: PLC0415
 
     judging = Judging(judge is JudgeName.llm, model, config)
-    finish(lambda: grade_one(result, dataset, judging, strict=strict, report_dir=report_dir))
+    finish(lambda: grade_one(result, dataset or OWN, judging, strict=strict, report_dir=report_dir))
 
 
 @app.command()
@@ -140,7 +147,7 @@ def compare(  # noqa: PLR0913  (one parameter per option)
         typer.Argument(metavar="DIR...", help="Folders of exams, or result files; one for an arm."),
     ],
     *,
-    dataset: DatasetOption,
+    dataset: DatasetOption = None,
     judge: JudgeOption = JudgeName.rubric,
     report_dir: ReportDir = None,
     seed: Annotated[
@@ -154,6 +161,7 @@ def compare(  # noqa: PLR0913  (one parameter per option)
     Exit codes: 0 compared; 1 the judge failed; 2 a file cannot be used.
     """
     from deerflow.cli.grading import Judging, compare_all  # noqa: PLC0415  (--help stays quick)
+    from deerflow.exam.dataset import OWN  # noqa: PLC0415
 
     judging = Judging(judge is JudgeName.llm, model, config)
-    finish(lambda: compare_all(places, dataset, judging, report_dir=report_dir, seed=seed))
+    finish(lambda: compare_all(places, dataset or OWN, judging, report_dir=report_dir, seed=seed))
