@@ -98,7 +98,7 @@ class Course:
         """
         guidance = self._cast.guidance(self.problem, role)
         system = prompts.system(role, self.problem, guidance, review=step == "review")
-        ask = Ask(self.problem, role, step, self.attempt, system, prompt, number, feedback)
+        ask = Ask(self.problem, role, step, self.attempt, system, prompt, number, feedback=feedback)
         reply = await self._reply(ask)
         try:
             return read(reply.text)
