@@ -153,16 +153,20 @@ def _bare(result: Meant, length: int) -> bool:
     return result.declared or length * 2 >= len(result.text.strip())
 
 
-def _value(node: Node) -> object:
-    """One form for equal formulas, as far as rational arithmetic goes."""
+def _value(node: Node, *, bare: bool = True) -> object:
+    """One form for equal formulas, as far as rational arithmetic goes.
+
+    With `bare`, "x = 12" is 12.
+    """
     if node.kind == "list":
-        return ("list", frozenset(_value(child) for child in node.children))
+        about = {child.children[0].value[:1] for child in node.children if child.kind == "equation"}
+        return ("list", frozenset(_value(child, bare=len(about) < 2) for child in node.children))
     if node.kind == "equation":
         first, last = node.children[0], node.children[-1]
         if first.kind == "name":
             value = _value(last)
-            return value if not names(last) and isinstance(value, Fraction) else (
-                first.value, value)  # fmt: skip
+            alone = bare and not names(last) and isinstance(value, Fraction)
+            return value if alone else (first.value, value)
         return ("equation", tuple(_value(child) for child in node.children))
     terms = expanded(node)
     if terms is None:

@@ -89,7 +89,7 @@ def spoken(text: str) -> str:
 
 
 def blanks(text: str) -> str:
-    """Runs of blanks as one, a line's end if there is one in it: patterns then need no time for them."""
+    """Runs of blanks as one, a line's end where there is one: patterns need no time for them."""
     return re.sub(r"\s{2,}|[\t\r\f\v]", _one, text)
 
 

@@ -35,7 +35,7 @@ LARGEST_COUNT = 400
 _ATOM = re.compile(r"([A-Z][a-z]?)([0-9]{0,3})|([(\[])|([)\]])([0-9]{0,3})")
 _FORMULA = r"(?:[A-Z][a-z]?|[0-9]{1,3}|[()\[\]]|\.|\*)+"
 _STATE = re.compile(r"\s*\((?:s|l|g|aq)\)|[↑↓]")
-_TERM = rf"(?:(?:[0-9]{{1,3}}|_+|\?|\(\s*\))\s*\*?\s*)?\(?[A-Z]{_FORMULA[:-1]}*"
+_TERM = rf"(?:(?:[0-9]{{1,3}}|_+|\?|\(\s*\))\s*\*?\s*)?(?=[A-Z(]){_FORMULA}"
 _ARROW = r"(?:-{1,2}>|=+>?|→)"
 _ARROWS = re.compile(_ARROW)
 _CONDITION = r"(?:\s*\([^()]{1,20}\)\s*)?"

@@ -31,6 +31,7 @@ _NONE = re.compile(
     re.IGNORECASE,
 )
 _TEMPERATURE = re.compile(r"\s*°\s*[CFK]\b")
+_LISTED = re.compile(r"[^0-9]*[0-9]{1,3}(?:\s*(?:,\s*and\b|,|:|;|\band\b)\s*[0-9]{1,3})+[^0-9]*")
 _GAP = re.compile(r"[\s,;.]*(?:and|or|[或和])?[\s,;]*")
 _NEGATED = re.compile(r"(?:\bnot|n't|\bnever|不是|不等于|≠)\s*(?:=|be)?\s*$", re.IGNORECASE)
 
@@ -88,7 +89,9 @@ def _wanted(check: Check) -> Callable[[Run], bool]:
         node = run.node
         if node.kind == "pm" or any(child.kind == "pm" for child in node.children):
             return False
-        return bool(names(node)) if needed else node.kind != "name" and _closed(node)
+        if needed:
+            return bool(names(node)) and (node.kind != "name" or check.judge != "factored")
+        return node.kind != "name" and _closed(node)
 
     return good
 
@@ -298,7 +301,7 @@ def _reactions(check: Check, text: str) -> Reading:
         return Reading([main, *others[:MOST_CANDIDATES]], said.declared, said.hedged)
     for part in _parts(said):
         digits = re.findall(r"[0-9]{1,3}", part)
-        if len(digits) == len(check.facts["formulas"]) and not re.search(r"[0-9]\.[0-9]", part):
+        if len(digits) == len(check.facts["formulas"]) and _LISTED.fullmatch(part):
             return Reading([{"coefficients": [int(each) for each in digits]}], declared=True)
     raise AnswerError("The answer holds no chemical equation.")
 

@@ -85,12 +85,12 @@ UNITS = {word: (size, dims) for word, size, dims in _rows()}
 
 _PREFIX = rf"(?:{'|'.join(_PREFIXED)})\s*"
 _WORD = "|".join(sorted(map(re.escape, UNITS), key=len, reverse=True))
-_POWER = r"\s*\^?\s*\(?-?[0-9](?![0-9.])\)?"
+_POWER = r"\s*\^?\s*\(?-?[0-9](?![0-9]|\.[0-9])\)?"
 _ONE = rf"(?:{_PREFIX})?(?:{_WORD})(?![A-Za-z])(?:{_POWER})?"
 _UNIT = re.compile(rf"{_ONE}(?:\s*(?:/|\bper\b|每|\*|\.(?=[A-Za-z])|\s)\s*{_ONE})*")
 _PART = re.compile(
     rf"(?P<by>/|\bper\b|每)?\s*(?P<prefix>{_PREFIX})?(?P<unit>{_WORD})(?![A-Za-z])"
-    r"(?:\s*\^?\s*\(?(?P<power>-?[0-9])(?![0-9.])\)?)?"
+    r"(?:\s*\^?\s*\(?(?P<power>-?[0-9])(?![0-9]|\.[0-9])\)?)?"
 )
 _QUANTITY = re.compile(rf"(?P<number>{_NUMBER})\s*-?\s*(?P<unit>{_UNIT.pattern})?")
 

@@ -87,11 +87,18 @@ def combine(kind: str, value: str, parts: list[Any]) -> Any:
         return parts[0] / 100
     if kind == "degree":
         return parts[0] * sympy.pi / 180
-    if kind == "call" and value in CALLS:
-        if value == "exp" and not parts[0].free_symbols and abs(parts[0].evalf()) > 100:
-            raise BoundsError("an exponent is too large")
-        return bounded(CALLS[value](parts[0]))
+    if kind == "call":
+        return called(value, parts[0])
     raise BoundsError("no operation")
+
+
+def called(name: str, value: Any) -> Any:
+    """A function's value; one of those that we know."""
+    if name not in CALLS:
+        raise BoundsError("no function")
+    if name == "exp" and not value.free_symbols and abs(value.evalf()) > 100:
+        raise BoundsError("an exponent is too large")
+    return bounded(CALLS[name](value))
 
 
 def power(below: Any, above: Any) -> Any:

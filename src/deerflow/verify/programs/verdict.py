@@ -14,7 +14,6 @@ from typing import Any
 from deerflow.verify.programs.judges import JUDGES, Judged
 from deerflow.verify.programs.trees import BoundsError
 
-
 UNDECIDED = (ArithmeticError, NotImplementedError, RecursionError, TypeError, ValueError)
 """What sympy raises where it cannot decide."""
 

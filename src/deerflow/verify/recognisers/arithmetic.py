@@ -193,7 +193,7 @@ def _whole_root(inner: Any) -> bool:
 
 
 def _asked(question: Question) -> str | None:
-    """Which side is asked for: the one that is named where the question asks, not where it tells."""
+    """Which side is asked for: the one that is named where it is asked, not where it is told."""
     text = question.lower
     starts = [found.start() for found in _ASKED_END.finditer(text)]
     told = " ".join(_before_numbers(text))
@@ -210,4 +210,4 @@ def _asked(question: Question) -> str | None:
 
 def _before_numbers(text: str) -> list[str]:
     places = [found.start() for found in re.finditer(r"[0-9]+", text)]
-    return [text[max(0, place - 25) : place] for place in places]
+    return [text[max(0, place - 60) : place] for place in places]

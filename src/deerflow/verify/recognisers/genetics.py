@@ -52,7 +52,12 @@ def punnett(question: Question) -> Check | None:
 def _ratio(question: Question, counts: list[int]) -> Check | None:
     if not _RATIO.search(question.lower):
         return None
-    phenotype, genotype = _PHENOTYPE.search(question.lower), _GENOTYPE.search(question.lower)
+    text = question.lower
+    near = re.search(
+        r"\b(?:pheno|geno)typ\w*\s+ratio|ratio\s+of\s+(?:the\s+)?(?:pheno|geno)typ", text
+    )
+    text = near.group() if near else text
+    phenotype, genotype = "phenotyp" in text or _PHENOTYPE.search(text), _GENOTYPE.search(text)
     if bool(phenotype) == bool(genotype):
         return None
     parts = [counts[0] + counts[1], counts[2]] if phenotype else counts

@@ -50,7 +50,8 @@ def map_scale(question: Question) -> Check | None:
 def _on_map(text: str, size: Quantity) -> bool | None:
     """Whether the distance that is given is the one on the map."""
     asked = re.search(
-        r"(?:what|how|find|calculate)[^.?]*\b(actual|real|ground|true|on\s+the\s+map|map\s+distance)"
+        r"(?:what|how|find|calculate)[^.?]*"
+        r"\b(actual|real|ground|true|on\s+the\s+map|map\s+distance)"
         r"|(实际|图上)(?:上|的)?(?:距离|长度)?[^0-9,。]{0,8}(?:多少|多远|多长|是|为)", text)  # fmt: skip
     if asked:
         word = asked[1] or asked[2]

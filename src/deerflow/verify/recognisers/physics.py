@@ -12,7 +12,7 @@ from deerflow.verify.readers import number
 from deerflow.verify.units import Quantity, Unit, dimensions, product, quantities, units_in
 
 _ASK = (
-    r"(?:what\s+(?:is|was|are|will\s+be)|how\s+(?:much|far|fast|long|many|large|big|great|heavy)|find|calculate|determine|compute"
+    r"(?:what\b|which\b|how\s+(?:much|far|fast|long|many|large|big|great|heavy)|find|calculate|determine|compute"
     r"|work\s+out|求|计算|是多少|为多少|多大|多少|多远|多快|多久|多长时间|多长)"
 )
 _SPOILS = re.compile(
