@@ -137,7 +137,9 @@ def test_the_bootstrap_against_all_samples_of_a_small_case() -> None:
         for second in itertools.product(("b1", "b2"), repeat=2)
     )
     found = bootstrap(arm, strata, seed=3, draws=4000, confidence=0.5)
-    assert (found.low, found.high) == (means[len(means) // 4], means[-len(means) // 4 - 1])
+    ends = (means[len(means) // 4], means[-len(means) // 4 - 1])
+    middle, wider = 0.375, 2**0.5  # two questions a stratum show half of the variance
+    assert (found.low, found.high) == pytest.approx([middle + wider * (e - middle) for e in ends])
 
 
 def test_strata_are_kept() -> None:
@@ -159,13 +161,20 @@ def test_repeats_inside_a_question_widen_the_interval() -> None:
 
 
 def test_pairs_take_the_questions_together() -> None:
-    """A constant gain over arms that vary much: the paired interval has no width."""
+    """A constant gain over arms that vary much: only the two added questions make a width."""
     one = scores(1, 0.5)
     other = {name: [value[0] + 0.25] for name, value in one.items()}
     found = paired_bootstrap(one, other, STRATA, seed=1)
-    assert (found.low, found.value, found.high) == pytest.approx((0.25, 0.25, 0.25))
+    assert found.value == pytest.approx(0.25)
+    assert found.low < 0.25 < found.high < found.low + 0.2
     back = paired_bootstrap(other, one, STRATA, seed=1)
     assert back.value == pytest.approx(-0.25)
+
+
+def test_arms_that_never_differ_are_not_known_to_be_equal() -> None:
+    one = scores(1, 0.5)
+    found = paired_bootstrap(one, one, STRATA, seed=1)
+    assert found.low < found.value == 0.0 < found.high
 
 
 def test_the_seed_decides() -> None:
@@ -177,7 +186,7 @@ def test_the_seed_decides() -> None:
 
 def test_questions_of_one_arm_alone_are_left_out() -> None:
     found = paired_bootstrap({"a": [0.0], "b": [1.0]}, {"a": [1.0]}, {}, seed=1)
-    assert (found.low, found.value, found.high) == (1.0, 1.0, 1.0)
+    assert found.value == 1.0
     assert bootstrap({}, {}, seed=1).value == 0.0
     assert bootstrap({"a": []}, {}, seed=1).value == 0.0
 

@@ -19,6 +19,7 @@ from deerflow.exam.graded import Graded, Grading, grade_file
 from deerflow.exam.statistics import (
     Estimate,
     detectable,
+    differences,
     holm,
     interval,
     least_wins,
@@ -220,7 +221,7 @@ def compare(dataset: Dataset, arms: Sequence[Arm], *, seed: int = 0) -> Comparis
         arm.name: resampled(arm.shares(), strata, seed=seed, arm=str(place))
         for place, arm in enumerate(arms)
     }
-    pairs = [_pair(one, other, samples) for one, other in itertools.combinations(fair, 2)]
+    pairs = [_pair(one, other, samples, seed) for one, other in itertools.combinations(fair, 2)]
     adjusted = holm([pair.p for pair in pairs])
     return Comparison(
         dataset=dataset,
@@ -233,11 +234,11 @@ def compare(dataset: Dataset, arms: Sequence[Arm], *, seed: int = 0) -> Comparis
     )
 
 
-def _pair(one: Arm, other: Arm, samples: Mapping[str, Sequence[float]]) -> Pair:
+def _pair(one: Arm, other: Arm, samples: Mapping[str, Sequence[float]], seed: int) -> Pair:
     """`samples` hold the same questions for both, so that their difference is paired."""
     before, after = one.right(), other.right()
     gained = tuple(name for name, right in after.items() if right and not before[name])
     lost = tuple(name for name, right in before.items() if right and not after[name])
-    gains = [new - old for old, new in zip(samples[one.name], samples[other.name], strict=True)]
+    gains = differences(samples[one.name], samples[other.name], len(after), seed=seed)
     difference = interval(other.mean - one.mean, gains)
     return Pair(one.name, other.name, difference, gained, lost, mcnemar(len(gained), len(lost)))

@@ -8,7 +8,7 @@ import os
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Self
@@ -200,7 +200,7 @@ class RecordedAsker:
         known = self._journal.step((*place, asked))
         if known is not None:
             return Reply(known["reply"], Tokens.from_dict(known["usage"]), known["ms"])
-        reply = await self._asker.ask(ask)
+        reply = await self._asker.ask(replace(ask, repeat=self._repeat))
         await self._journal.append(
             "reply",
             at=time.time(),

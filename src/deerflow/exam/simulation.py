@@ -6,15 +6,20 @@ same luck on the same question, and an exam is the same however often it is simu
 
 from __future__ import annotations
 
+import asyncio
 import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from pathlib import Path
 from random import Random
 
-from deerflow.exam.arms import Arm
+from deerflow.errors import UsageError
+from deerflow.exam.arms import ARMS, Arm
+from deerflow.exam.contract import replace_file
 from deerflow.exam.dataset import SUBJECTS, Question, Scoring
+from deerflow.exam.sitting import ExamPlan, sit
 from deerflow.models.usage import CHARS_PER_TOKEN, Tokens
 from deerflow.verify.loop import Loop
 from deerflow.verify.messages import CheckOutcome, Problem
@@ -97,8 +102,8 @@ class Simulated:
             becomes = not right and self._luck(ask) < world.corrected * (ask.step != "self_check")
             return key_of(problem.id, self._seed) if becomes else self._mistake(ask)
         able = world.resolver if ask.role == "resolver" else world.validator
-        tied = self._drawn(problem, "tied") < world.correlation
-        luck = self._drawn(problem, "shared") if tied else self._luck(ask)
+        tied = self._drawn(problem, f"{ask.repeat}:tied") < world.correlation
+        luck = self._drawn(problem, f"{ask.repeat}:shared") if tied else self._luck(ask)
         return key_of(problem.id, self._seed) if luck < able else self._mistake(ask)
 
     def _verdict(self, ask: Ask) -> dict[str, object]:
@@ -130,7 +135,7 @@ class Simulated:
         return wrong[int(self._luck(ask, "mistake") * len(wrong))]
 
     def _luck(self, ask: Ask, what: str = "") -> float:
-        occasion = f"{ask.role}:{ask.step}:{ask.attempt}:{ask.number}:{what}"
+        occasion = f"{ask.repeat}:{ask.role}:{ask.step}:{ask.attempt}:{ask.number}:{what}"
         return self._drawn(ask.problem, occasion)
 
     def _drawn(self, problem: Problem, occasion: str) -> float:
@@ -183,6 +188,46 @@ async def outcomes(world: World, arm: Arm, problems: Sequence[Problem], seed: in
         status = await loop.solve(problem)
         found.append(status.final_response.strip() == key_of(problem.id, seed))
     return found
+
+
+async def simulate(
+    world: World, arms: Sequence[str], out: Path, *, questions: int, repeat: int, seed: int
+) -> list[Path]:
+    """Sit simulated exams, each arm in a folder of its name below `out`, beside the dataset.
+
+    Args:
+        world: how often roles are right.
+        arms: names in ARMS.
+        out: folder of the dataset and of the arms' folders.
+        questions: of the exam.
+        repeat: how often each is asked; repeats have luck of their own.
+        seed: of all luck.
+
+    Returns:
+        The arms' folders.
+
+    Raises:
+        UsageError: an arm that does not exist or shows the key, or folders of another simulation.
+        StorageError: `out` cannot be written.
+    """
+    for name in arms:
+        if name not in ARMS or ARMS[name].leaky:
+            raise UsageError(f"The arm {name} cannot be simulated.", cure="Take A0 to A6.")
+    drawn = questions_of(questions, seed)
+    document = [question.model_dump(mode="json", exclude_none=True) for question in drawn]
+    dataset = out / "questions.json"
+    data = json.dumps(document, indent=2, ensure_ascii=False).encode() + b"\n"
+    await asyncio.to_thread(replace_file, dataset, data)
+    folders: list[Path] = []
+    for name in arms:
+        plan = ExamPlan(
+            dataset, out / name, "simulated", "simulated", name, repeat, seed=seed,
+            simulated=asdict(world),
+        )  # fmt: skip
+        simulated = Simulated(world, seed)
+        await sit(plan, simulated, simulated)
+        folders.append(plan.out)
+    return folders
 
 
 def _draw(seed: int, question_id: str, occasion: str) -> float:

@@ -47,6 +47,7 @@ class ExamPlan:
         seed: of everything that is drawn.
         limit: only so many questions, 0 for all; spread over the subjects.
         lessons: what earlier exams taught, by subject.
+        simulated: error rates of a simulation, {} for an exam of models.
     """
 
     dataset: Path
@@ -60,6 +61,7 @@ class ExamPlan:
     seed: int = 0
     limit: int = 0
     lessons: dict[str, tuple[str, ...]] = field(default_factory=dict[str, tuple[str, ...]])
+    simulated: dict[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,6 +131,7 @@ def settings(plan: ExamPlan, dataset: Dataset, *, checked: bool) -> dict[str, An
         "prompts_sha256": digest(Path(prompts.__file__).read_text("utf-8")),
         "skills_sha256": digest(*guidance.texts.values()),
         "lessons": {subject: list(each) for subject, each in plan.lessons.items()},
+        **({"simulated": plan.simulated} if plan.simulated else {}),
     }
 
 

@@ -94,7 +94,7 @@ def paired_bootstrap(
     first, second = ({name: arm[name] for name in shared} for arm in (one, other))
     before = resampled(first, strata, seed=seed, draws=draws, arm="one")
     after = resampled(second, strata, seed=seed, draws=draws, arm="other")
-    samples = [gained - had for had, gained in zip(before, after, strict=True)]
+    samples = differences(before, after, len(shared), seed=seed)
     return interval(_mean(second) - _mean(first), samples, confidence)
 
 
@@ -105,6 +105,10 @@ def resampled(
 
     Arms with the same questions and the same seed get the same questions in each sample, so the
     difference of two such lists is paired.
+
+    Source of the widening: J. N. K. Rao and C. F. J. Wu, "Resampling inference with complex survey
+    data", JASA 83 (1988): drawing n from the n questions of a stratum gives (n - 1)/n of the
+    variance, which matters for small strata.
 
     Args:
         scores: by question; a question without repeats is left out.
@@ -126,7 +130,43 @@ def resampled(
             name for group in groups.values() for name in questions.choices(group, k=len(group))
         ]
         samples.append(_drawn_mean(scores, drawn, repeats))
-    return samples
+    count = sum(len(group) for group in groups.values())
+    wider = math.sqrt(count / (count - len(groups))) if count > len(groups) else 1.0
+    middle = _mean(scores)
+    return [middle + wider * (sample - middle) for sample in samples]
+
+
+def differences(
+    before: Sequence[float], after: Sequence[float], questions: int, *, seed: int
+) -> list[float]:
+    """Samples of the difference of two arms, `after` minus `before`.
+
+    One question that was won and one that was lost are added to those that were asked: without
+    them, two arms that hardly ever differ would seem to be known exactly. Source: A. Agresti and
+    Y. Min, "Simple improved confidence intervals for comparing matched proportions", Statistics in
+    Medicine 24 (2005); in a bootstrap sample each of the two is there about once (Poisson).
+
+    Args:
+        before: samples of `resampled`.
+        after: of the other arm, with the same questions in each.
+        questions: how many both arms answered.
+        seed: draws the added ones.
+    """
+    source = random.Random(f"{seed}:added")  # noqa: S311  (statistics, not secrets)
+    return [
+        (questions * (gained - had) + _poisson(source) - _poisson(source)) / (questions + 2)
+        for had, gained in zip(before, after, strict=True)
+    ]
+
+
+def _poisson(source: random.Random) -> int:
+    """A number of mean 1, by inversion."""
+    left, chance, count = source.random(), math.exp(-1), 0
+    while left > chance and count < 20:
+        left -= chance
+        count += 1
+        chance /= count
+    return count
 
 
 def interval(value: float, samples: Sequence[float], confidence: float = 0.95) -> Estimate:

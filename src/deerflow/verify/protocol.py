@@ -22,6 +22,7 @@ class Ask:
         step: what for.
         attempt: of the resolver, from 1.
         number: tells asks of the same step and attempt apart (samples, the re-ask).
+        repeat: of the exam, from 1.
         feedback: what the resolver is told about its last answer; `prompt` holds it too.
         system: the role's instructions.
         prompt: everything that it is shown.
@@ -34,6 +35,7 @@ class Ask:
     system: str
     prompt: str
     number: int = 0
+    repeat: int = 1
     feedback: str = ""
 
 
