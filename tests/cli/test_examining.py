@@ -55,3 +55,11 @@ def test_the_own_dataset_is_the_default(desk: Desk) -> None:
     done = desk.run("exam", "run", "--out", "exam", "--limit", "2", "--arm", "A0")
     assert done.code == 0, done.err
     assert "unvalidated: 2" in done.out
+
+
+def test_a_simulation_is_compared(desk: Desk) -> None:
+    done = desk.run("exam", "simulate", "--out", "sim", "--questions", "16", "--repeat", "1")
+    assert done.code == 0, done.err
+    assert "deerflow A5 over deerflow A0" in done.out
+    (page,) = (desk.folder / "sim").glob("comparison-*.html")
+    assert "A5" in page.read_text("utf-8")

@@ -165,3 +165,24 @@ def compare(  # noqa: PLR0913  (one parameter per option)
 
     judging = Judging(judge is JudgeName.llm, model, config)
     finish(lambda: compare_all(places, dataset or OWN, judging, report_dir=report_dir, seed=seed))
+
+
+@app.command()
+def simulate(
+    *,
+    out: Annotated[Path, typer.Option("--out", metavar="DIR", help="Folder of arms and report.")],
+    questions: Annotated[
+        int, typer.Option("--questions", metavar="N", min=8, max=4_000, help="Of the exam.")
+    ] = 128,
+    repeat: Annotated[
+        int, typer.Option("--repeat", metavar="N", min=1, max=99, help="Answers per question.")
+    ] = 5,
+    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of all luck.")] = 0,
+) -> None:
+    """Sit every arm with scripted roles that err at known rates: what does each arm add?
+
+    Exit codes: 0 simulated; 2 the folder holds another simulation.
+    """
+    from deerflow.cli.grading import simulate_all  # noqa: PLC0415  (--help stays quick)
+
+    finish(lambda: simulate_all(out, questions=questions, repeat=repeat, seed=seed))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from deerflow.agent.record import visible_text
 from deerflow.cli import output
 from deerflow.cli.exits import ANSWERED
 from deerflow.cli.source import read
+from deerflow.exam.arms import ARMS
 from deerflow.exam.compare import Arm, Comparison, compare, load_arm, named
 from deerflow.exam.contract import read_results, replace_file
 from deerflow.exam.dataset import load_dataset
@@ -22,6 +23,7 @@ from deerflow.exam.graders.strict import Reading
 from deerflow.exam.report import html, markdown, several, single
 from deerflow.exam.report.sections import Report
 from deerflow.exam.report.text import file_name, p_value, percent, percents, points
+from deerflow.exam.simulation import World, simulate
 from deerflow.models.catalog import ModelCatalog
 from deerflow.models.resilience import Resilience
 from deerflow.verify.answers import agree, declared_letter
@@ -152,3 +154,18 @@ async def _judge(judging: Judging) -> AsyncGenerator[Judge | None]:
         yield ask
     finally:
         await catalog.aclose()
+
+
+def simulate_all(out: Path, *, questions: int, repeat: int, seed: int) -> int:
+    """Sit simulated exams under all arms that do not show the key, and compare them.
+
+    Raises:
+        DeerFlowError: the folder is of another simulation or cannot be written.
+    """
+    arms = [name for name, arm in ARMS.items() if not arm.leaky]
+    folders = asyncio.run(
+        simulate(World(), arms, out, questions=questions, repeat=repeat, seed=seed)
+    )
+    output.say(f"Scripted roles: {', '.join(f'{k} {v:g}' for k, v in asdict(World()).items())}.")
+    dataset = out / "questions.json"
+    return compare_all(folders, dataset, Judging(), report_dir=out, seed=seed)
