@@ -51,3 +51,49 @@ def test_without_the_option_nobody_is_asked(desk: Desk) -> None:
     ended = desk.run("run", TASK)
     assert (ended.code, ended.out) == (0, "43\n")
     assert "erified" not in ended.err
+
+
+TURNS = [
+    says("43", when="^What is six"),
+    says(answered("42"), when="(?s)^# Question(?!.*# Your own answer)"),
+    says(judged(False, "42", "Off by one."), when="(?s)# Your own answer.*43"),
+    says("44", when="(?s)^Somebody who answered.*Off by one"),
+    says(judged(False, "42", "Off by two."), when="(?s)# Your own answer.*44"),
+    says("42", when="(?s)^Somebody who answered.*Off by two"),
+]
+"""Each is told by what it answers, so that a new process is told the same."""
+
+
+def test_killed_before_a_reply_it_goes_on_and_ends_the_same(desk: Desk) -> None:
+    desk.write([{**turn, "times": 2, "delay_ms": 300} for turn in TURNS])
+    whole = desk.run("run", "--verify", "--json", "--thread", "whole", TASK)
+    events = [json.loads(line) for line in whole.out.splitlines()]
+    assert events[-1]["payload"]["outcome"]["verification"]["attempts"] == 3
+    types = [event["type"] for event in events]
+    begun = [place for place, type in enumerate(types) if type == "task_started"]
+    sent = [place for place, type in enumerate(types) if type == "message"]
+    for place in (
+        begun[0],
+        begun[1],
+        sent[2],
+        begun[2],
+        sent[4],
+    ):  # before each reply but the first
+        thread = f"killed-{place}"
+        process = desk.start("run", "--verify", "--json", "--thread", thread, TASK)
+        assert process.stdout is not None
+        for _ in range(place + 1):
+            process.stdout.readline()
+        process.kill()
+        process.communicate()
+        ended = desk.run("run", "--thread", thread, "--resume", "--json")
+        assert ended.code == 0, ended.err
+        last = json.loads(ended.out.splitlines()[-1])["payload"]
+        shown = desk.run("threads", "show", thread, "--json")
+        log = [json.loads(line) for line in shown.out.splitlines()]
+        told = [event["payload"] for event in log if event["type"] == "verification"]
+        assert told == [last["outcome"]["verification"]]
+        assert told[0]["state"] == "accepted" and told[0]["attempts"] == 3
+        texts = [e["payload"]["message"]["content"] for e in log if e["type"] == "message"]
+        assert [text for text in texts if text in ("43", "44", "42")] == ["43", "44", "42"]
+        assert last["usage"]["total"]["calls"] == len(TURNS)
