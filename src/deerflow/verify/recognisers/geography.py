@@ -52,7 +52,10 @@ def _on_map(text: str, size: Quantity) -> bool | None:
     asked = re.search(
         r"(?:what|how|find|calculate)[^.?]*"
         r"\b(actual|real|ground|true|on\s+the\s+map|map\s+distance)"
-        r"|(实际|图上)(?:上|的)?(?:距离|长度)?[^0-9,。]{0,8}(?:多少|多远|多长|是|为)", text)  # fmt: skip
+        r"|(实际|图上)(?:上|的)?(?:距离|长度)?[^0-9,。]{0,8}"
+        r"(?:多少|多远|多长|是|为)",
+        text,
+    )
     if asked:
         word = asked[1] or asked[2]
         return word in ("actual", "real", "ground", "true", "实际")
