@@ -72,7 +72,8 @@ async def test_an_arm_that_saw_the_key_stands_apart() -> None:
     assert [each.name for each in found.arms] == ["a", "b"]
     assert [each.name for each in found.apart] == ["key"]
     assert [(pair.one, pair.other) for pair in found.pairs] == [("a", "b")]
-    assert found.means["key"].value == 1.0
+    assert found.means["key"].value == found.means["key"].high == 1.0
+    assert all(0 <= mean.low <= mean.high <= 1 for mean in found.means.values())
 
 
 async def test_the_seed_decides() -> None:

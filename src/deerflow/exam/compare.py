@@ -227,11 +227,16 @@ def compare(dataset: Dataset, arms: Sequence[Arm], *, seed: int = 0) -> Comparis
         dataset=dataset,
         arms=fair,
         apart=tuple(arm for arm in arms if arm.leaky),
-        means={arm.name: interval(arm.mean, samples[arm.name]) for arm in arms},
+        means={arm.name: _of_shares(interval(arm.mean, samples[arm.name])) for arm in arms},
         pairs=tuple(replace(pair, adjusted=p) for pair, p in zip(pairs, adjusted, strict=True)),
         wins_needed=least_wins(),
         detectable=detectable(len(dataset.questions)),
     )
+
+
+def _of_shares(estimate: Estimate) -> Estimate:
+    """The samples are widened, so that an end may lie beyond what a score can be."""
+    return replace(estimate, low=max(0.0, estimate.low), high=min(1.0, estimate.high))
 
 
 def _pair(one: Arm, other: Arm, samples: Mapping[str, Sequence[float]], seed: int) -> Pair:

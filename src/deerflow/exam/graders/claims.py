@@ -39,6 +39,7 @@ _WORDS_OF_FORMULA = 2
 """Words beside its numbers that the key of a calculation may hold: units and the like."""
 _VALUE = re.compile(r"(?<![A-Za-z0-9^])([A-Za-z])\s*(?:=|\bis\b|是|为)\s*([-+]?[0-9][0-9./]*)")
 _NUMBER = re.compile(r"(?<![A-Za-z0-9.])[-+]?[0-9][0-9./]*")
+_TUPLE = re.compile(r"[(\[（]?\s*[-+\d./]+(?:\s*(?:,|，|、|\band\b|和)\s*[-+\d./]+)+\s*[)\]）]?")
 _INEQUAL = re.compile(r"[<>≤≥≦≧]")
 _FACTOR = re.compile(r"\bfactor|因式分解|分解因式", re.IGNORECASE)
 _EXPAND = re.compile(r"\bexpand|\bmultiply out|\bsimplify|展开|化简", re.IGNORECASE)
@@ -72,7 +73,9 @@ def claims_value(question: str, response: str, key: str, same: Same) -> bool:
     tried = [(whole, whole), *((other, other) for other in others)]
     tried += [(other, _IS.split(other)[-1].strip(" .。")) for other in others]
     return any(
-        claim and _admitted(question, statement, claim, key, same) and same(claim, key)
+        claim
+        and _admitted(question, statement, claim, key, same)
+        and (same(claim, key) or _in_order(claim, key))
         for statement, claim in tried
     )
 
@@ -139,6 +142,11 @@ def _names_agree(statement: str, key: str, same: Same) -> bool:
         or (_all_in(given[name], values, same) and _all_in(values, given[name], same))
         for name, values in wanted.items()
     )
+
+
+def _in_order(claim: str, key: str) -> bool:
+    """Whether a claim is nothing but numbers for the names of a key; `_admitted` compares them."""
+    return len(_values(key)) > 1 and _TUPLE.fullmatch(claim.strip(" .。")) is not None
 
 
 def _all_in(values: Sequence[str], others: Sequence[str], same: Same) -> bool:
