@@ -75,7 +75,7 @@ class StandardDriver(Driver):
             if run is not None and not job.left:
                 await client.runs.cancel(thread, run, wait=False)
             raise
-        return await self._ended(job, mirror)
+        return await self._mirrored(job, mirror)
 
     def _begun(self, client: LangGraphClient, thread: str, job: Job) -> AsyncIterator[StreamPart]:
         context = job.context
@@ -103,7 +103,7 @@ class StandardDriver(Driver):
     def _joined(client: LangGraphClient, thread: str, run: str) -> AsyncIterator[StreamPart]:
         return client.runs.join_stream(thread, run, stream_mode=MODES, last_event_id="-1")
 
-    async def _ended(self, job: Job, mirror: _Mirror) -> End:
+    async def _mirrored(self, job: Job, mirror: _Mirror) -> End:
         """Keep the state here as well, and read the end off it."""
         context, values = job.context, mirror.values
         graph = await self._parts.agent(context)
