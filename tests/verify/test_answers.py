@@ -71,3 +71,27 @@ texts = st.one_of(
 def test_agreement_is_reflexive_and_symmetric(one: str, other: str, problem: Problem) -> None:
     assert agree(problem, one, one)
     assert agree(problem, one, other) == agree(problem, other, one)
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        "x > 12",
+        "x ≥ 12",
+        "x is at least 12",
+        "x = 12 is wrong",
+        "x is not 12",
+        "The answer is x = 12. No, wait: x = 13.",
+        "答案不是 12",
+    ],
+)
+def test_what_is_denied_taken_back_or_bounded_agrees_with_nothing(other: str) -> None:
+    assert not agree(Problem("q", "Solve 2x = 24."), "x = 12", other)
+    assert not agree(Problem("q", "Solve 2x = 24."), other, "x = 12")
+
+
+def test_where_the_form_is_asked_for_it_counts() -> None:
+    factor = Problem("q", "Factor x^2 - 5x + 6.")
+    assert not agree(factor, "x^2 - 5x + 6", "(x-2)(x-3)")
+    assert agree(factor, "(x-3)(x-2)", "(x - 2)*(x - 3)")
+    assert agree(Problem("q", "Which polynomial has the roots 2 and 3?"), "x^2-5x+6", "(x-2)(x-3)")

@@ -44,6 +44,18 @@ _DENIED_AFTER = re.compile(
 _ARTICLES = {"a", "an", "the"}
 
 
+_TAKEN_BACK = re.compile(
+    r"\b(?:not|never|cannot|neither|nor|wrong|incorrect|false|no|wait|actually|instead|correction)\b"
+    r"|n['’]t\b|≠|!=|不是|并非|不等于|不对|错|更正",
+    re.IGNORECASE,
+)
+_BOUNDS = re.compile(r"[<>≤≥≦≧]|\b(?:at least|at most|more than|less than)\b|大于|小于|至少|至多")
+_FORM = re.compile(
+    r"\bfactor|\bexpand|\bmultiply out|\bsimplify|因式分解|分解因式|展开|化简", re.IGNORECASE
+)
+_FACTORS = re.compile(r"[)）]\s*[*·×⋅]?\s*(?:[(（]|\^|²|³)")
+
+
 def declared_letter(text: str) -> str | None:
     """The letter of an option that a text declares last, in upper case; None when it declares none.
 
@@ -80,7 +92,8 @@ def agree(problem: Problem, one: str, other: str) -> bool:
     """Whether two answers to a problem say the same; decided by rules alone, never raises.
 
     Letters are compared as declared (an option's text counts as its letter); numbers, quantities,
-    formulas and equations by value; all else by its words.
+    formulas and equations by value; all else by its words. Answers of which one alone denies, takes
+    back or bounds something do not agree, nor do a product and a sum where the form is asked for.
     """
     if one == other:
         return True
@@ -90,10 +103,20 @@ def agree(problem: Problem, one: str, other: str) -> bool:
             return first == second
     if _words(one) == _words(other):
         return bool(_words(one))
+    if _reserved(one) != _reserved(other) or (
+        _FORM.search(problem.text) and bool(_FACTORS.search(one)) != bool(_FACTORS.search(other))
+    ):
+        return False
     first, second = _said(one), _said(other)
     if first is None or second is None or first.value != second.value:
         return False
     return first.bare or second.bare
+
+
+def _reserved(text: str) -> tuple[bool, frozenset[str]]:
+    """Whether a text denies or takes something back, and the signs by which it bounds a value."""
+    bounds = frozenset(_BOUNDS.findall(text.replace("->", "→").replace("=>", "→")))
+    return bool(_TAKEN_BACK.search(text)), bounds
 
 
 @dataclass(frozen=True, slots=True)
