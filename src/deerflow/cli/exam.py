@@ -8,9 +8,11 @@ from typing import Annotated
 
 import typer
 
+from deerflow.cli import frameworks
 from deerflow.cli.exits import finish
 
 app = typer.Typer(help="Sit exams, grade answers, compare ways of answering.", no_args_is_help=True)
+app.add_typer(frameworks.app, name="frameworks")
 
 
 class JudgeName(StrEnum):
