@@ -20,7 +20,7 @@ from deerflow.exam.dataset import load_dataset
 from deerflow.exam.graded import Graded, Grading, grade_file
 from deerflow.exam.graders.judge import Judge
 from deerflow.exam.graders.strict import Reading
-from deerflow.exam.report import html, markdown, several, single
+from deerflow.exam.report import efforts, html, markdown, several, single
 from deerflow.exam.report.sections import Report
 from deerflow.exam.report.text import file_name, p_value, percent, percents, points
 from deerflow.exam.simulation import World, simulate
@@ -105,6 +105,7 @@ def _tell(found: Comparison) -> None:
             f"{output.one_line(arm.name)}: {percent(arm.compat)} "
             f"(strict {percent(mean.value)}, 95 %: {percents(mean)})"
             + (" saw the key" if arm.leaky else "")
+            + _took(arm)
         )
     for pair in found.pairs:
         output.say(
@@ -112,6 +113,17 @@ def _tell(found: Comparison) -> None:
             f"{points(pair.difference.value)} points, won {len(pair.gained)}, "
             f"lost {len(pair.lost)}, p {p_value(pair.p)}, Holm {p_value(pair.adjusted)}"
         )
+
+
+def _took(arm: Arm) -> str:
+    """What is told of an arm's effort."""
+    took, spent = arm.effort, arm.spent
+    if not took.lines and took.seconds is None:
+        return ""
+    told = [f"{took.lines} lines of code"] if took.lines else []
+    told += [f"{spent.calls:,} calls, {spent.total:,} tokens"] if spent.calls else []
+    told += [f"wall {efforts.seconds(took.seconds)} s"] if took.seconds is not None else []
+    return f"; {', '.join(told)}"
 
 
 def _write(report: Report, stem: Path, what: str) -> None:

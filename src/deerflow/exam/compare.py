@@ -15,6 +15,7 @@ from deerflow.exam.accounts import Spent, summed
 from deerflow.exam.calibration import Confusion
 from deerflow.exam.contract import read_results
 from deerflow.exam.dataset import Dataset
+from deerflow.exam.effort import Effort, effort
 from deerflow.exam.graded import Graded, Grading, grade_file
 from deerflow.exam.statistics import (
     Estimate,
@@ -38,10 +39,12 @@ class Arm:
     Attributes:
         name: unique among the arms that are compared.
         repeats: graded strictly, in the order of their files.
+        effort: lines of code and time.
     """
 
     name: str
     repeats: tuple[Graded, ...]
+    effort: Effort = Effort()
 
     @property
     def model(self) -> str:
@@ -191,7 +194,8 @@ async def load_arm(place: Path, dataset: Dataset, grading: Grading) -> Arm:
         raise UsageError(
             f"{place} holds results of several arms: {told}.", cure="Keep each in its own folder."
         )
-    return Arm(repeats[0].label, tuple(repeats))
+    took = effort([each.file for each in repeats], place)
+    return Arm(repeats[0].label, tuple(repeats), took)
 
 
 def named(arms: Sequence[Arm], places: Sequence[Path]) -> list[Arm]:

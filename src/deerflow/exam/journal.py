@@ -179,6 +179,16 @@ def started(path: Path) -> dict[str, Any] | None:
     return events[0].get("config") if events else None
 
 
+def ending(path: Path) -> dict[str, Any] | None:
+    """The event that ended an exam, None when there is no journal or the exam goes on.
+
+    Raises:
+        UsageError: it is no journal.
+    """
+    events, _ = _read(path)
+    return next((event for event in reversed(events) if event["type"] == "finished"), None)
+
+
 class RecordedAsker:
     """Asks once: what was answered before a kill is taken from the journal.
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -101,10 +102,12 @@ async def sit(
     journal = await asyncio.to_thread(Journal.open, plan.out / JOURNAL, config, noted)
     try:
         sitting = _Sitting(plan, questions, journal, asker, checker)
+        fresh, begun = len(journal.events) == 1, time.monotonic()
         repeats = [await sitting.repeat(n, told) for n in range(1, plan.repeat + 1)]
+        seconds = time.monotonic() - begun if fresh else None
         paths = await asyncio.to_thread(sitting.write, repeats, config)
         if not any(event["type"] == "finished" for event in journal.events):
-            await journal.append("finished")
+            await journal.append("finished", seconds=seconds, workers=plan.workers)
     finally:
         await asyncio.to_thread(journal.close)
     return Sat(paths, plan.out / REPORT, tuple(tuple(each) for each in repeats))

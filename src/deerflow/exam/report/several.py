@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from deerflow.exam.compare import Arm, Comparison
 from deerflow.exam.dataset import SUBJECTS
-from deerflow.exam.report import plots, sections
+from deerflow.exam.report import efforts, plots, sections
 from deerflow.exam.report.plots import Plot
 from deerflow.exam.report.sections import Report, Section, Table
 from deerflow.exam.report.single import warnings_of
@@ -41,6 +41,7 @@ def report_of(comparison: Comparison, generated: str) -> Report:
         *_pairs(comparison),
         _flips(arms),
         _cost([*arms, *comparison.apart]),
+        *efforts.sections_of([*arms, *comparison.apart]),
         *_validators(arms),
         *_confidences(arms),
     ]
