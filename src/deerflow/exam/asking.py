@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
 from deerflow.models.single import ask_once
+from deerflow.verify.forms import form
 from deerflow.verify.protocol import Ask, Reply, RoleName
 
 
 class ModelAsker:
     """Asks the model of a role: its instructions and one message, nothing of any other ask.
+
+    Compact models are held to the form of the reply, so that they can be read and come to an end.
 
     Args:
         catalog: the configured models.
@@ -29,5 +32,7 @@ class ModelAsker:
     async def ask(self, ask: Ask) -> Reply:
         """See Asker."""
         name = self._models[ask.role]
-        said = await ask_once(self._catalog, self._resilience, name, ask.system, ask.prompt)
+        said = await ask_once(
+            self._catalog, self._resilience, name, ask.system, ask.prompt, form(ask)
+        )
         return Reply(said.text, said.tokens, said.latency_ms)

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from langchain_core.messages import HumanMessage, SystemMessage
+from langchain_core.messages import AIMessage, HumanMessage, SystemMessage
 
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
 from deerflow.models.usage import Tokens, UsageMeter
+
+REPLY = "reply"
+"""Name of the call whose arguments are the reply of a small model."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +28,12 @@ class Said:
 
 
 async def ask_once(
-    catalog: Catalog, resilience: Resilience, name: str, system: str, prompt: str
+    catalog: Catalog,
+    resilience: Resilience,
+    name: str,
+    system: str,
+    prompt: str,
+    form: Mapping[str, Any] | None = None,
 ) -> Said:
     """Ask a configured model, or those that it falls over to, with retries.
 
@@ -32,6 +43,8 @@ async def ask_once(
         name: configured name.
         system: its instructions.
         prompt: the only message.
+        form: JSON schema of an object; a compact model that can call tools is held to it and says
+            nothing but such an object. Others are not told of it.
 
     Raises:
         ModelError: none of them answers.
@@ -40,9 +53,26 @@ async def ask_once(
 
     async def attempt(model: str) -> Said:
         begun = time.monotonic()
-        message = await catalog.get(model).ainvoke(sent)
+        spec, chat = catalog.spec(model), catalog.get(model)
+        if form is not None and spec.compact and spec.tools:
+            message = await chat.bind_tools([_tool(form)], tool_choice=REPLY).ainvoke(sent)
+        else:
+            message = await chat.ainvoke(sent)
         took = round((time.monotonic() - begun) * 1000)
-        tokens = UsageMeter().record(message, catalog.spec(model), sent=sent)
-        return Said(message.text, tokens, took)
+        tokens = UsageMeter().record(message, spec, sent=sent)
+        return Said(_text(message), tokens, took)
 
     return await resilience.call(attempt, [name, *catalog.fallbacks(name)])
+
+
+def _tool(form: Mapping[str, Any]) -> dict[str, Any]:
+    about = {"name": REPLY, "description": "Give the reply.", "parameters": dict(form)}
+    return {"type": "function", "function": about}
+
+
+def _text(message: AIMessage) -> str:
+    """The arguments of the call that a form was offered as, else the visible text."""
+    for call in message.tool_calls:
+        if call["name"] == REPLY:
+            return json.dumps(call["args"], ensure_ascii=False)
+    return message.text
