@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from deerflow.verify.answers import agree, declared_letter
+from deerflow.verify.answers import agree, answers_nothing, declared_letter
 from deerflow.verify.messages import Problem
 
 WORDS = Problem("q", "?")
@@ -69,7 +69,7 @@ texts = st.one_of(
 
 @given(texts, texts, st.sampled_from([WORDS, LETTERS]))
 def test_agreement_is_reflexive_and_symmetric(one: str, other: str, problem: Problem) -> None:
-    assert agree(problem, one, one)
+    assert agree(problem, one, one) != answers_nothing(one)
     assert agree(problem, one, other) == agree(problem, other, one)
 
 
@@ -95,3 +95,8 @@ def test_where_the_form_is_asked_for_it_counts() -> None:
     assert not agree(factor, "x^2 - 5x + 6", "(x-2)(x-3)")
     assert agree(factor, "(x-3)(x-2)", "(x - 2)*(x - 3)")
     assert agree(Problem("q", "Which polynomial has the roots 2 and 3?"), "x^2-5x+6", "(x-2)(x-3)")
+
+
+@pytest.mark.parametrize("nothing", ["I don't know.", "Unknown", "", "  ", "不知道", "n/a"])
+def test_two_who_do_not_know_do_not_agree(nothing: str) -> None:
+    assert not agree(Problem("q", "Who was it?"), nothing, nothing)

@@ -49,6 +49,12 @@ _TAKEN_BACK = re.compile(
     r"|n['’]t\b|≠|!=|不是|并非|不等于|不对|错|更正",
     re.IGNORECASE,
 )
+_NONE = re.compile(
+    r"\s*(?:(?:i\s+(?:do\s+not|don['’]t)|not)\s+know|unknown\b|n/a\b|(?:i\s+)?cannot\s+(?:be\s+)?"
+    r"(?:answer|determine|say)|no\s+answer|不知道|无法(?:确定|回答)|未知)|\s*$",
+    re.IGNORECASE,
+)
+"""Texts that answer nothing: two of them are no agreement."""
 _BOUNDS = re.compile(r"[<>≤≥≦≧]|\b(?:at least|at most|more than|less than)\b|大于|小于|至少|至多")
 _FORM = re.compile(
     r"\bfactor|\bexpand|\bmultiply out|\bsimplify|因式分解|分解因式|展开|化简", re.IGNORECASE
@@ -88,13 +94,21 @@ def _real(text: str, match: re.Match[str]) -> bool:
     return not _DENIED.search(before) and not _DENIED_AFTER.match(after)
 
 
+def answers_nothing(text: str) -> bool:
+    """Whether a text only says that there is no answer, or nothing at all."""
+    return _NONE.match(text) is not None
+
+
 def agree(problem: Problem, one: str, other: str) -> bool:
     """Whether two answers to a problem say the same; decided by rules alone, never raises.
 
     Letters are compared as declared (an option's text counts as its letter); numbers, quantities,
     formulas and equations by value; all else by its words. Answers of which one alone denies, takes
-    back or bounds something do not agree, nor do a product and a sum where the form is asked for.
+    back or bounds something do not agree, nor do a product and a sum where the form is asked for,
+    and what answers nothing agrees with nothing.
     """
+    if answers_nothing(one) or answers_nothing(other):
+        return False
     if one == other:
         return True
     if problem.kind == "letter":

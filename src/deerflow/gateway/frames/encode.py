@@ -78,13 +78,13 @@ def body(value: Any) -> bytes:
 
 
 class FrameCache:
-    """Encoded frames of the newest events, shared by all readers of this process.
+    """Encoded frames of the newest events, shared by readers who do not share a whole reading.
 
     Args:
         limit: bytes that are kept at most; the oldest go first.
     """
 
-    def __init__(self, limit: int = 32 * 1024 * 1024) -> None:
+    def __init__(self, limit: int = 1 << 20) -> None:
         self._limit = limit
         self._size = 0
         self._held: dict[tuple[Any, ...], bytes] = {}
