@@ -61,7 +61,7 @@ lint: .venv/.dev ## Check form, floors, spelling and the lock file.
 types: .venv/.dev ## Check types.
 	$(BIN)/pyright
 
-services: ## Start PostgreSQL and Redis on loopback where none answers.
+services: ## Start PostgreSQL and Redis on loopback where none answers; find Node and a browser.
 	@scripts/services.sh
 
 tests/journeys/js/node_modules: tests/journeys/js/package-lock.json | services

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Starts PostgreSQL and Redis on loopback for the tests, where none answers yet, and installs Node
-# for the journeys of the JavaScript SDK; never fails.
+# for the journeys of the JavaScript SDK and Chromium for tests that look at pages; never fails.
 # Data lies below .services; `scripts/services.sh stop` ends what was started here.
 set -u
 cd "$(dirname "$0")/.." || exit 0
@@ -84,6 +84,15 @@ find_node() {
     install npm
 }
 
+find_browser() { # Ubuntu's package is a stub that fetches a snap: it counts only when it starts
+    for name in chromium chromium-browser google-chrome; do
+        "$name" --version >/dev/null 2>&1 && return
+    done
+    install chromium
+    chromium --version >/dev/null 2>&1 ||
+        echo "Chromium cannot be installed from here: tests that look at pages are skipped." >&2
+}
+
 stop() {
     if [ -f "$HOME_DIR/postgres.data" ]; then
         as_database_user "$(postgres_bin)/pg_ctl" -D "$(cat "$HOME_DIR/postgres.data")" -s -m fast stop
@@ -93,5 +102,5 @@ stop() {
 }
 
 mkdir -p "$HOME_DIR"
-if [ "${1:-}" = stop ]; then stop; else start_postgres; start_redis; find_node; fi
+if [ "${1:-}" = stop ]; then stop; else start_postgres; start_redis; find_node; find_browser; fi
 exit 0
