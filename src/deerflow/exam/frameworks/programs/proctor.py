@@ -161,12 +161,13 @@ class Sheet:
     def record(self, latency_ms: int) -> dict[str, Any]:
         """The question's entry in the results."""
         answer = self.answer or Resolution("")
-        state = "accepted" if self.accepted else "exhausted"
+        accepted = self.accepted and not self.error
+        state = "accepted" if accepted else "exhausted"
         if self.error:
             state = f"{self.role}_error"
         raw: dict[str, Any] = {
             "state": state,
-            "accepted": self.accepted,
+            "accepted": accepted,
             "attempts": self.attempts,
             "validator_answer": self.verdict.checked_answer if self.verdict else None,
             "calls": sum(spent["calls"] for spent in self.tokens.values()),

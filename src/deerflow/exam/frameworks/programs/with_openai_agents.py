@@ -9,12 +9,12 @@ from __future__ import annotations
 import proctor
 from agents import (
     Agent,
-    AgentsException,
+    ModelResponse,
     OpenAIChatCompletionsModel,
     RunConfig,
     RunContextWrapper,
+    RunHooks,
     Runner,
-    Usage,
 )
 from openai import AsyncOpenAI
 from pydantic import BaseModel, StrictBool
@@ -40,6 +40,16 @@ class Verdict(BaseModel):
 Context = RunContextWrapper[proctor.Sheet]
 
 
+class Counting(RunHooks[proctor.Sheet]):
+    """Counts each reply before it is parsed, so that those that do not fit are counted too."""
+
+    async def on_llm_end(
+        self, context: Context, agent: Agent[proctor.Sheet], response: ModelResponse
+    ) -> None:
+        """Count a reply."""
+        context.context.spend(response.usage.input_tokens, response.usage.output_tokens)
+
+
 def build(model: str, base_url: str) -> proctor.Solve:
     """A loop of the two agents."""
     chat = OpenAIChatCompletionsModel(model, AsyncOpenAI(base_url=base_url))
@@ -59,13 +69,9 @@ def build(model: str, base_url: str) -> proctor.Solve:
     )
 
     async def run(agent: Agent[proctor.Sheet], prompt: str, sheet: proctor.Sheet) -> BaseModel:
-        try:
-            result = await Runner.run(agent, prompt, context=sheet, run_config=quiet, max_turns=1)
-        except AgentsException as error:
-            if error.run_data is not None:
-                spend(sheet, error.run_data.context_wrapper.usage)
-            raise
-        spend(sheet, result.context_wrapper.usage)
+        result = await Runner.run(
+            agent, prompt, context=sheet, run_config=quiet, hooks=Counting(), max_turns=1
+        )
         return result.final_output
 
     async def solve(sheet: proctor.Sheet) -> None:
@@ -76,11 +82,6 @@ def build(model: str, base_url: str) -> proctor.Solve:
             sheet.judged(proctor.verdict_of(verdict.model_dump()))
 
     return solve
-
-
-def spend(sheet: proctor.Sheet, usage: Usage) -> None:
-    """Count what a run of the SDK has used."""
-    sheet.spend(usage.input_tokens, usage.output_tokens, calls=usage.requests)
 
 
 if __name__ == "__main__":
