@@ -45,7 +45,7 @@ class Environment:
     def installed(self) -> bool:
         """Whether it holds the packages that the requirements name today."""
         mark = self.folder / MARK
-        return self.python.exists() and mark.is_file() and mark.read_text("utf-8") == self._wanted()
+        return self.python.exists() and mark.is_file() and mark.read_text("utf-8") == self.wanted()
 
     def check(self) -> None:
         """Raise UsageError when it is not installed."""
@@ -75,7 +75,7 @@ class Environment:
                 raise SandboxError(
                     f"{self.framework.title} could not be installed: {said}", cure=f"See {log}."
                 )
-        await asyncio.to_thread(mark.write_text, self._wanted(), "utf-8")
+        await asyncio.to_thread(mark.write_text, self.wanted(), "utf-8")
 
     def _commands(self) -> list[list[str]]:
         env, listed = str(self.folder / "env"), str(self.framework.requirements)
@@ -87,7 +87,8 @@ class Environment:
         install = [uv, "pip", "install", "--quiet", "--compile-bytecode"]
         return [venv, [*trusting(), *install, "--python", str(self.python), "-r", listed]]
 
-    def _wanted(self) -> str:
+    def wanted(self) -> str:
+        """What the mark of an installation says: a digest of the requirements."""
         return hashlib.sha256(self.framework.requirements.read_bytes()).hexdigest()
 
 
