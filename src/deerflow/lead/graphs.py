@@ -26,9 +26,6 @@ from deerflow.subagents.batch import batch_tools
 from deerflow.subagents.roster import BASH, Roster, SubagentSpec
 from deerflow.subagents.runner import SubagentExecutor
 from deerflow.subagents.task_tool import task_tools
-from deerflow.verify.checks import CodeChecker
-from deerflow.verify.running import SandboxPython
-from deerflow.verify.tool import verify_tools
 
 logger = logging.getLogger(__name__)
 
@@ -146,7 +143,11 @@ class LeadAgents:
             tools += task_tools(self.executor, self.roster)
             tools += batch_tools(self.executor, self.roster, parts.config.batch)
             if parts.config.verify:
-                tools += verify_tools(self.executor, _checker)
+                from deerflow.lead.verifying import (  # noqa: PLC0415  (2 MiB, 50 ms)
+                    verifying_tools,
+                )
+
+                tools += verifying_tools(self.executor)
         facts = replace(
             self._facts(spec),
             delegate=children,
@@ -211,11 +212,6 @@ class LeadAgents:
             sandbox_python=parts.sandbox_python,
             network=parts.config.sandbox.network,
         )
-
-
-def _checker(run: RunContext) -> CodeChecker:
-    """Checks results by code in the run's own sandbox; its Python may have no sympy."""
-    return CodeChecker(SandboxPython(run.sandbox))
 
 
 def _check_children(roster: Roster, parts: LeadParts) -> None:

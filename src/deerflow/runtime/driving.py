@@ -37,7 +37,6 @@ from deerflow.runtime.parts import Graph, Job, RunParts
 from deerflow.runtime.pursuit import Pursuit, answer_command
 from deerflow.runtime.recovery import close_open_turn, lost_inputs, note_logged
 from deerflow.runtime.request import Artifact, Outcome, RunResult
-from deerflow.runtime.verification import Verification
 from deerflow.storage.protocol import CLOSING
 
 logger = logging.getLogger(__name__)
@@ -154,6 +153,7 @@ class Driver:
         children = self._parts.children
         if paused or not job.context.verify or children is None:
             return values, paused, None
+        from deerflow.runtime.verification import Verification  # noqa: PLC0415  (2 MiB, 50 ms)
 
         async def go_on(given: dict[str, Any]) -> tuple[dict[str, Any], bool]:
             job.input = given
