@@ -33,6 +33,8 @@ PRINTED = {
     "11_batch": ["All three are translated.", "done: 3 of 3"],
     "12_client": ["models: ['scripted']", "thread: sums - Sums", "human: How much", "left: 0"],
     "13_goal": ["goal: active 0", "The red deer", "The roe deer", "goal: done 1"],
+    "14_reconcile": ["1003: refuted", "1004: verified", "accepted: 1002, 1003 and 1004"],
+    "15_invoice": ["2026-03-01", "examiner: ", "False", "2026-03-31", "accepted after 2 answers"],
 }
 """What each example prints, among other things, in this order."""
 
