@@ -28,6 +28,9 @@ LANGCHAIN = (
     "deerflow.gateway",
     "deerflow.client",
 )
+FOREIGN = "deerflow.exam.frameworks.programs.with_"
+"""Scripts that run in environments of other frameworks; nothing of ours imports them."""
+
 PLACES = {
     "langchain": LANGCHAIN,
     "langchain_core": LANGCHAIN,
@@ -91,8 +94,17 @@ def test_libraries_stay_in_their_places() -> None:
         for source in sources()
         for name in {found.split(".")[0] for found in imports(source)}
         if name in PLACES and not inside(source.module, PLACES[name])
+        if not source.module.startswith(FOREIGN)
     )
     assert wrong == []
+
+
+def test_programs_of_other_frameworks_stand_apart() -> None:
+    programs = [source for source in sources() if source.module.startswith(FOREIGN)]
+    assert len(programs) == 4
+    reached = [name for each in programs for name in imports(each) if name.startswith("deerflow")]
+    reaching = [s.path for s in sources() if any(n.startswith(FOREIGN) for n in imports(s))]
+    assert (reached, reaching) == ([], [])
 
 
 IMPLEMENTATIONS = ("sandbox", "storage", "memory", "guardrails", "skills")
