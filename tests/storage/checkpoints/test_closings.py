@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from deerflow.runtime.request import RunRequest
+from deerflow.storage.checkpoints.chain import RESTING, Chain, Chains
 from deerflow.storage.checkpoints.closings import closes
 from deerflow.storage.protocol import CLOSING
 from deerflow.storage.sql.open import database_file
@@ -65,3 +66,23 @@ async def test_a_last_state_that_cannot_be_stored_is_an_error(tmp_path: Path) ->
 async def _key(harness: Any) -> str:
     thread = await harness.storage.threads.get("local", "t")
     return thread.thread_key
+
+
+def test_of_threads_whose_run_has_ended_the_newest_are_kept() -> None:
+    chains = Chains()
+    for number in range(RESTING + 3):
+        chains.put(f"t{number}", "", Chain("head"))
+        chains.rest(f"t{number}", "")
+    kept = [number for number in range(RESTING + 3) if chains.peek(f"t{number}", "", "head")]
+    assert kept == list(range(3, RESTING + 3))
+
+
+def test_a_thread_that_goes_on_rests_no_more() -> None:
+    chains = Chains()
+    chains.put("first", "", Chain("head"))
+    chains.rest("first", "")
+    assert chains.get("first", "", "head") is not None
+    for number in range(RESTING + 3):
+        chains.put(f"t{number}", "", Chain("head"))
+        chains.rest(f"t{number}", "")
+    assert chains.peek("first", "", "head") is not None

@@ -84,7 +84,7 @@ class FrameCache:
         limit: bytes that are kept at most; the oldest go first.
     """
 
-    def __init__(self, limit: int = 1 << 20) -> None:
+    def __init__(self, limit: int = 256 << 10) -> None:
         self._limit = limit
         self._size = 0
         self._held: dict[tuple[Any, ...], bytes] = {}

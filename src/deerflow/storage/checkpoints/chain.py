@@ -27,6 +27,8 @@ from deerflow.storage.checkpoints.serde import DeltaSnapshot
 
 CHAINS = 64
 """Threads kept; a chain holds the messages of its thread (100 turns are about 0.5 MB)."""
+RESTING = 16
+"""Of those, threads whose run has ended: the next one may come, and costs a read without it."""
 
 COUNTERS = "counters_since_delta_snapshot"
 
@@ -189,6 +191,7 @@ class Chains:
 
     def __init__(self) -> None:
         self._chains: OrderedDict[tuple[str, str], Chain] = OrderedDict()
+        self._resting: OrderedDict[tuple[str, str], None] = OrderedDict()
 
     def get(self, thread_key: str, ns: str, head: str) -> Chain | None:
         """The chain when it stands at head; a chain that stands elsewhere is dropped."""
@@ -199,6 +202,7 @@ class Chains:
             del self._chains[(thread_key, ns)]
             return None
         self._chains.move_to_end((thread_key, ns))
+        self._resting.pop((thread_key, ns), None)
         return chain
 
     def peek(self, thread_key: str, ns: str, head: str) -> Chain | None:
@@ -219,8 +223,16 @@ class Chains:
         """Keep a chain."""
         self._chains[(thread_key, ns)] = chain
         self._chains.move_to_end((thread_key, ns))
+        self._resting.pop((thread_key, ns), None)
         while len(self._chains) > CHAINS:
             self._chains.popitem(last=False)
+
+    def rest(self, thread_key: str, ns: str) -> None:
+        """The thread's run has ended: from now on its chain is one of RESTING."""
+        self._resting[(thread_key, ns)] = None
+        self._resting.move_to_end((thread_key, ns))
+        while len(self._resting) > RESTING:
+            self._chains.pop(self._resting.popitem(last=False)[0], None)
 
     def drop(self, thread_key: str | None = None, ns: str | None = None) -> None:
         """Forget one namespace, one thread, or all."""

@@ -95,13 +95,16 @@ class DeltaSaver(AsyncOnlySaver):
         packed = self._rows.pack(checkpoint, metadata, new_versions, held)
         thin = frozenset(c for c in packed.large if chain and chain.thinnable(c, metadata))
         put = Put(at, parent.checkpoint_id, run_of(config, metadata), packed, thin)
-        later = self._openings.holds(at, metadata) or closes(config, checkpoint)
+        closing = closes(config, checkpoint)
+        later = self._openings.holds(at, metadata) or closing
         work = put_work(put, self._rows)
         self._untouched.discard(at.thread_key)
         ticket = self._writer.submit(work, scope=at.thread_key, guarded=not later)
         if chain is not None:
             chain.advance(at.checkpoint_id, checkpoint["channel_values"], metadata, packed.holders)
             self._chains.put(at.thread_key, at.ns, chain)
+        if closing:
+            self._chains.rest(at.thread_key, at.ns)
         if later:
             return at.config()
         stored = False
