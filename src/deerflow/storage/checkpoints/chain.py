@@ -27,7 +27,7 @@ from deerflow.storage.checkpoints.serde import DeltaSnapshot
 
 CHAINS = 64
 """Threads kept; a chain holds the messages of its thread (100 turns are about 0.5 MB)."""
-RESTING = 16
+RESTING = 12
 """Of those, threads whose run has ended: the next one may come, and costs a read without it."""
 
 COUNTERS = "counters_since_delta_snapshot"
