@@ -9,14 +9,15 @@ from deerflow.config.schema import AppConfig, ModelConfig
 from deerflow.models.catalog import ModelCatalog
 from deerflow.models.resilience import Resilience
 from deerflow.models.scripted import ScriptedChatModel
-from deerflow.models.single import REPLY, Said, ask_once
+from deerflow.models.single import REPLY, Form, Said, ask_once
 from deerflow.models.wire import WireModel
 
-FORM = {
+SCHEMA = {
     "type": "object",
     "properties": {"response": {"type": "string"}},
     "required": ["response"],
 }
+FORM = Form(SCHEMA, "Be brief.")
 CALL = [{"name": REPLY, "args": {"response": "twölf"}}]
 
 
@@ -28,29 +29,30 @@ class Asked:
         entry = {"name": "one", "use": use, "script": script, **facts}
         self.catalog = ModelCatalog([ModelConfig.model_validate(entry)])
 
-    async def said(self, form: dict[str, Any] | None) -> Said:
+    async def said(self, form: Form | None) -> Said:
         config = AppConfig()
         resilience = Resilience(config.llm_call, config.circuit_breaker, models=1)
         return await ask_once(self.catalog, resilience, "one", "Be short.", "How many?", form)
 
     @property
-    def tools(self) -> list[str]:
-        """Names of tools that the last request offered."""
+    def sent(self) -> tuple[list[str], list[str]]:
+        """The last request: its texts, and names of the tools that it offered."""
         inner = cast("WireModel", self.catalog.get("one")).inner
-        return cast("ScriptedChatModel", inner).requests[-1].tool_names
+        request = cast("ScriptedChatModel", inner).requests[-1]
+        return [message.text for message in request.messages], request.tool_names
 
 
 async def test_what_is_sent_and_said() -> None:
     asked = Asked([{"text": "Twelve."}])
     said = await asked.said(None)
     assert (said.text, said.tokens.calls) == ("Twelve.", 1)
-    assert asked.tools == []
+    assert asked.sent == (["Be short.", "How many?"], [])
 
 
 async def test_a_compact_model_is_held_to_the_form() -> None:
     asked = Asked([{"calls": CALL}], compact=True)
     assert json.loads((await asked.said(FORM)).text) == {"response": "twölf"}
-    assert asked.tools == [REPLY]
+    assert asked.sent == (["Be brief.", "How many?"], [REPLY])
 
 
 async def test_one_that_says_something_else_is_taken_at_its_word() -> None:
@@ -60,4 +62,4 @@ async def test_one_that_says_something_else_is_taken_at_its_word() -> None:
 async def test_other_models_are_not_told_of_a_form() -> None:
     asked = Asked([{"text": "12"}])
     assert (await asked.said(FORM)).text == "12"
-    assert asked.tools == []
+    assert asked.sent == (["Be short.", "How many?"], [])

@@ -36,6 +36,15 @@ def test_system_texts_say_what_to_reply() -> None:
         assert "语言" in prompts.system(role, TEXT)
 
 
+def test_a_role_that_is_held_to_a_form_hears_nothing_of_json() -> None:
+    for role in ("resolver", "validator", "adjudicator"):
+        for review in (False, True):
+            whole = prompts.system(role, LETTER, "Count twice.", review=review)
+            bare = prompts.without_shape(whole)
+            assert "JSON" in whole and "{" not in bare and "JSON" not in bare
+            assert bare.startswith(whole[:60]) and bare.endswith("Count twice.")
+
+
 def test_system_texts_are_short() -> None:
     texts = [
         prompts.system(role, problem, review=review)

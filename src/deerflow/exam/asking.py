@@ -6,8 +6,9 @@ from collections.abc import Mapping
 
 from deerflow.models.protocol import Catalog
 from deerflow.models.resilience import Resilience
-from deerflow.models.single import ask_once
+from deerflow.models.single import Form, ask_once
 from deerflow.verify.forms import form
+from deerflow.verify.prompts import without_shape
 from deerflow.verify.protocol import Ask, Reply, RoleName
 
 
@@ -33,6 +34,11 @@ class ModelAsker:
         """See Asker."""
         name = self._models[ask.role]
         said = await ask_once(
-            self._catalog, self._resilience, name, ask.system, ask.prompt, form(ask)
+            self._catalog, self._resilience, name, ask.system, ask.prompt, _form(ask)
         )
         return Reply(said.text, said.tokens, said.latency_ms)
+
+
+def _form(ask: Ask) -> Form | None:
+    schema = form(ask)
+    return None if schema is None else Form(schema, without_shape(ask.system))

@@ -21,7 +21,7 @@ from deerflow.exam.orchestrator import Orchestrator
 from deerflow.exam.summary import summary
 from deerflow.exam.writer import result_file, result_path, write
 from deerflow.models.usage import Tokens
-from deerflow.verify import prompts
+from deerflow.verify import forms, prompts
 from deerflow.verify.loop import Loop
 from deerflow.verify.messages import Problem, QuestionStatus
 from deerflow.verify.protocol import Asker, Checker
@@ -131,7 +131,9 @@ def settings(plan: ExamPlan, dataset: Dataset, *, checked: bool) -> dict[str, An
         "limit": plan.limit,
         "checks": checked and arm.policy.code_check,
         "enable_validator": arm.policy.validate,
-        "prompts_sha256": digest(Path(prompts.__file__).read_text("utf-8")),
+        "prompts_sha256": digest(
+            Path(prompts.__file__).read_text("utf-8"), Path(forms.__file__).read_text("utf-8")
+        ),
         "skills_sha256": digest(*guidance.texts.values()),
         "lessons": {subject: list(each) for subject, each in plan.lessons.items()},
         **({"simulated": plan.simulated} if plan.simulated else {}),

@@ -27,13 +27,26 @@ class Said:
     latency_ms: int
 
 
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a compact model is held to.
+
+    Attributes:
+        schema: JSON schema of an object; the model says nothing but such an object.
+        system: instructions that say nothing about JSON: a small model copies what is said.
+    """
+
+    schema: Mapping[str, Any]
+    system: str
+
+
 async def ask_once(
     catalog: Catalog,
     resilience: Resilience,
     name: str,
     system: str,
     prompt: str,
-    form: Mapping[str, Any] | None = None,
+    form: Form | None = None,
 ) -> Said:
     """Ask a configured model, or those that it falls over to, with retries.
 
@@ -43,18 +56,18 @@ async def ask_once(
         name: configured name.
         system: its instructions.
         prompt: the only message.
-        form: JSON schema of an object; a compact model that can call tools is held to it and says
-            nothing but such an object. Others are not told of it.
+        form: for compact models that can call tools; others are not told of it.
 
     Raises:
         ModelError: none of them answers.
     """
-    sent = [SystemMessage(system), HumanMessage(prompt)]
 
     async def attempt(model: str) -> Said:
         begun = time.monotonic()
         spec, chat = catalog.spec(model), catalog.get(model)
+        sent = [SystemMessage(system), HumanMessage(prompt)]
         if form is not None and spec.compact and spec.tools:
+            sent[0] = SystemMessage(form.system)
             message = await chat.bind_tools([_tool(form)], tool_choice=REPLY).ainvoke(sent)
         else:
             message = await chat.ainvoke(sent)
@@ -65,8 +78,8 @@ async def ask_once(
     return await resilience.call(attempt, [name, *catalog.fallbacks(name)])
 
 
-def _tool(form: Mapping[str, Any]) -> dict[str, Any]:
-    about = {"name": REPLY, "description": "Give the reply.", "parameters": dict(form)}
+def _tool(form: Form) -> dict[str, Any]:
+    about = {"name": REPLY, "description": "Give the reply.", "parameters": dict(form.schema)}
     return {"type": "function", "function": about}
 
 

@@ -81,6 +81,14 @@ def system(role: RoleName, problem: Problem, guidance: str = "", *, review: bool
     return "\n\n".join([*parts, guidance.strip()] if guidance.strip() else parts)
 
 
+def without_shape(system: str) -> str:
+    """Instructions of `system` without what they say about JSON.
+
+    A small model that is held to the form of its reply copies the words that describe it.
+    """
+    return "\n\n".join(part for part in system.split("\n\n") if not part.startswith(_ONLY))
+
+
 def question(problem: Problem) -> str:
     """The question with its options: all that a blind role sees."""
     text = f"# Question\n\n{problem.text.strip()}"
