@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import signal
 from pathlib import Path
 
 import pytest
@@ -103,3 +105,22 @@ def test_one_that_fails_does_not_keep_the_others_back(tmp_path: Path) -> None:
     done = sit(tmp_path, "all")
     assert (done.code, done.out) == (1, "")
     assert "langgraph is broken" in done.err and "crewai is broken" in done.err
+
+
+def test_a_signal_ends_the_program_too(tmp_path: Path) -> None:
+    there = pretend(tmp_path / HOME, "langgraph")
+    there.python.write_text(f"#!/bin/sh\necho $$ > {tmp_path}/pid\necho begun\nexec sleep 600\n")
+    dataset = dataset_file(tmp_path, SIX)
+    options = ("--dataset", str(dataset), "--out", "out", "--base-url", NOWHERE, "--model", "m")
+    desk = Desk(tmp_path)
+    process = desk.start("exam", "frameworks", "run", "langgraph", *options)
+    try:
+        assert process.stderr is not None
+        assert process.stderr.readline() == "langgraph begun\n"
+        process.send_signal(signal.SIGINT)
+        out, err = process.communicate()
+    finally:
+        desk.close()
+    assert (process.returncode, out, err) == (130, "", "Stopped.\n")
+    with pytest.raises(ProcessLookupError):
+        os.kill(int((tmp_path / "pid").read_text()), 0)

@@ -80,12 +80,18 @@ def run(  # noqa: PLR0913  (one parameter per option)
 
 
 def _guarded(work: Coroutine[Any, Any, int]) -> int:
-    """The exit code of some work that may be stopped by Ctrl-C."""
-    try:
-        return asyncio.run(work)
-    except KeyboardInterrupt:
-        output.note("Stopped.")
-        return STOPPED
+    """The exit code of some work that a signal may stop, with all that it has started."""
+    from deerflow.cli.stop import Stop  # noqa: PLC0415  (--help stays quick)
+
+    async def listening() -> int:
+        Stop().listen()
+        try:
+            return await work
+        except asyncio.CancelledError:
+            output.note("Stopped.")
+            return STOPPED
+
+    return asyncio.run(listening())
 
 
 def _list(config: Path | None) -> int:
