@@ -50,8 +50,9 @@ async def exam(home: Path, *arguments: str) -> str:
 
 @pytest.mark.parametrize(
     "questions",
-    [1, pytest.param(10, marks=[pytest.mark.soak, pytest.mark.timeout(TEN_MINUTES + 60)])],
+    [1, pytest.param(10, marks=pytest.mark.soak)],
 )
+@pytest.mark.timeout(TEN_MINUTES + 60)
 async def test_an_exam_ends_and_is_shown(home: Path, tmp_path: Path, questions: int) -> None:
     config = ("--config", str(home / "config.yaml"))
     async with asyncio.timeout(TEN_MINUTES):
