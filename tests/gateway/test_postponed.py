@@ -46,8 +46,8 @@ app = create_app(GatewayConfig(), None, {}, opener=lambda: None)
 print(json.dumps(app.openapi(), sort_keys=True))
 """
 LEFT_OUT = {
-    "argon2", "charset_normalizer", "croniter", "deerflow.verify", "httpx", "httpx2", "langgraph_sdk.client",
-    "langsmith._client", "langsmith.types", "multiprocessing", "opentelemetry.sdk",
+    "argon2", "charset_normalizer", "croniter", "deerflow.verify", "httpx", "httpx2",
+    "langgraph_sdk.client", "langsmith._client", "langsmith.types", "multiprocessing", "opentelemetry.sdk",
     "psutil._common", "psycopg", "pydantic.v1.main", "requests.sessions", "rich", "sqlalchemy.orm",
     "sqlalchemy.ext.asyncio", "urllib3.connectionpool", "uvicorn.main", "watchfiles", "yaml",
 }  # fmt: skip
