@@ -35,7 +35,9 @@ async def remember(
     questions: Sequence[Question],
     statuses: Sequence[QuestionStatus],
 ) -> int:
-    """Keep what a validator taught: questions whose answer was changed and then accepted.
+    """Keep what a validator taught: solved questions whose first answer had not been accepted.
+
+    What was right at once teaches nothing and would push the user's own facts out of the memory.
 
     Returns:
         How many lessons were kept.
@@ -45,7 +47,8 @@ async def remember(
         feedback = _feedback(status)
         if not (status.accepted and status.attempts > 1 and feedback):
             continue
-        text = f"{MARK} ({question.subject}): {_short(feedback)} [{_short(question.question)}]"
+        solved = f"{_short(question.question)} → {_short(status.final_response)}"
+        text = f"{MARK} ({question.subject}): {_short(feedback)} [{solved}]"
         await memory.add(
             user_id, text, category="knowledge", source=Source(thread=f"exam {question.id}")
         )
