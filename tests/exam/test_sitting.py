@@ -14,7 +14,10 @@ import pytest
 
 from deerflow.errors import UsageError
 from deerflow.exam.contract import check_schema, read_results
-from deerflow.exam.sitting import sit
+from deerflow.exam.dataset import load_dataset
+from deerflow.exam.journal import Journal
+from deerflow.exam.sitting import ExamPlan, sit
+from deerflow.exam.sitting import settings as settings_of
 from fakes.examinees import Examinees, killed_exams, plan, question, sat, write_dataset
 
 STATES = {"accepted", "validator_error", "resolver_error", "exhausted"}
@@ -31,6 +34,11 @@ def results(folder: Path) -> dict[str, Any]:
     for answer in found["results"]:
         answer.pop("latency_ms")
     return {key: value for key, value in found.items() if key != "generated_at"}
+
+
+def settings(exam: ExamPlan) -> dict[str, Any]:
+    """What the journal of an exam begins with."""
+    return settings_of(exam, load_dataset(exam.dataset), checked=True)
 
 
 def seconds_removed(found: Any) -> Any:
@@ -186,3 +194,41 @@ async def test_an_unknown_arm_is_refused_before_anything_is_written(
     with pytest.raises(UsageError, match="A0, A1"):
         await sat(plan(tmp_path / "out" / "deep", dataset, arm="A9"))
     assert not (tmp_path / "out" / "deep" / "journal.jsonl").exists()
+
+
+async def test_two_processes_do_not_sit_the_same_exam(tmp_path: Path, dataset: Path) -> None:
+    exam = plan(tmp_path / "out", dataset)
+    await sat(exam)
+    journal = Journal.open(exam.out / "journal.jsonl", settings(exam))
+    try:
+        with pytest.raises(UsageError, match="Another process"):
+            await sat(exam)
+    finally:
+        journal.close()
+    await sat(exam)
+
+
+@pytest.mark.parametrize("workers", [1, 4, 16])
+async def test_a_budget_for_first_answers_gives_each_question_one(
+    tmp_path: Path, dataset: Path, workers: int
+) -> None:
+    """However many are asked at once, none is refused for what the others only hold.
+
+    The two questions that the model fails at need room as well, and pay nothing.
+    """
+
+    class Weighed(Examinees):
+        """Uses a little less than a request is expected to."""
+
+        async def ask(self, ask: Any) -> Any:
+            reply = await super().ask(ask)
+            reply.tokens.input = int(len(ask.system + ask.prompt) / 3) + 250
+            return reply
+
+    whole = await sit(plan(tmp_path / "whole", dataset, arm="A0", workers=1), Weighed())
+    spent = sum(
+        sum(each["total"] for each in status.raw["tokens"].values()) for status in whole.statuses[0]
+    )
+    exam = plan(tmp_path / "tight", dataset, arm="A0", workers=workers, budget=spent + 1_500)
+    (statuses,) = (await sit(exam, Weighed())).statuses
+    assert "budget_exceeded" not in {status.state for status in statuses}

@@ -69,7 +69,8 @@ texts = st.one_of(
 
 @given(texts, texts, st.sampled_from([WORDS, LETTERS]))
 def test_agreement_is_reflexive_and_symmetric(one: str, other: str, problem: Problem) -> None:
-    assert agree(problem, one, one) != answers_nothing(one)
+    letter = declared_letter(one) if problem is LETTERS else None
+    assert agree(problem, one, one) == (not answers_nothing(one) and letter in (None, *"ABC"))
     assert agree(problem, one, other) == agree(problem, other, one)
 
 
@@ -100,3 +101,42 @@ def test_where_the_form_is_asked_for_it_counts() -> None:
 @pytest.mark.parametrize("nothing", ["I don't know.", "Unknown", "", "  ", "不知道", "n/a"])
 def test_two_who_do_not_know_do_not_agree(nothing: str) -> None:
     assert not agree(Problem("q", "Who was it?"), nothing, nothing)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("x ≤ 3", "x ≥ 3"), ("2x+1", "2(x+1)"), ("2", "±2"), ("5", "5!"), ("A∪B", "A∩B"),
+        ("(0,1)", "[0,1]"), ("5", "5 million"), ("10 m/s south", "10 m/s north"), ("Aa", "aa"),
+        ("221 AD", "221 BC"), ("Co", "CO"), ("(4,3)", "(3,4)"), ("5 m down", "5 m up"),
+        ("-(x+1)", "-x+1"), ("-x^2", "(-x)^2"), ("x^2+1", "x^(2+1)"), (".5", "5"),
+        ("3∈A", "3∉A"), ("5‰", "5"), ("1,2", "12"), ("¬p", "p"), ("|x|", "x"),
+        ("x1=2, x2=3", "x1=3, x2=2"), ("公元前221年", "221年"), ("向东5米", "向西5米"),
+    ],
+)  # fmt: skip
+def test_a_sign_a_place_or_an_order_makes_another_answer(one: str, other: str) -> None:
+    assert not agree(Problem("q", "?"), one, other)
+    assert not agree(Problem("q", "?"), other, one)
+
+
+@pytest.mark.parametrize(
+    "nothing",
+    ["?", "...", "None", "Sorry, I can't help with that.", "It cannot be determined.",
+     "I am not able to tell."],
+)  # fmt: skip
+def test_a_refusal_answers_nothing(nothing: str) -> None:
+    assert answers_nothing(nothing)
+    assert not agree(Problem("q", "?"), nothing, nothing)
+
+
+@pytest.mark.parametrize(
+    "text", ["both (A) and (B)", "答案：A或B", "选A和B", "**A** and **B**", "Answer: A or B"]
+)
+def test_two_letters_declare_none(text: str) -> None:
+    assert declared_letter(text) is None
+
+
+def test_a_correction_counts_and_a_letter_that_is_no_option_does_not() -> None:
+    assert declared_letter("Answer: C, no wait, D") == "D"
+    letters = Problem("q", "?", "letter", ("A. one", "B. two"))
+    assert not agree(letters, "Answer: E", "Answer: E!")

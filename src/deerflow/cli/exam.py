@@ -15,6 +15,10 @@ app = typer.Typer(help="Sit exams, grade answers, compare ways of answering.", n
 app.add_typer(frameworks.app, name="frameworks")
 
 
+MOST = 10**15
+"""Numbers that every part can write down."""
+
+
 class JudgeName(StrEnum):
     """Who grades answers in words."""
 
@@ -90,11 +94,18 @@ def run(  # noqa: PLR0913  (one parameter per option)
         int, typer.Option("--workers", metavar="N", min=1, max=64, help="Questions at once.")
     ] = 4,
     budget: Annotated[
-        int, typer.Option("--budget", metavar="TOKENS", min=0, help="Tokens in all; 0: no limit.")
+        int,
+        typer.Option(
+            "--budget", metavar="TOKENS", min=0, max=MOST, help="Tokens in all; 0: no limit."
+        ),
     ] = 0,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of all that is drawn.")] = 0,
+    seed: Annotated[
+        int,
+        typer.Option("--seed", metavar="N", min=-MOST, max=MOST, help="Of all that is drawn."),
+    ] = 0,
     limit: Annotated[
-        int, typer.Option("--limit", metavar="N", min=0, help="So many questions; 0: all.")
+        int,
+        typer.Option("--limit", metavar="N", min=0, max=MOST, help="So many questions; 0: all."),
     ] = 0,
     memory: Annotated[
         bool, typer.Option("--memory", help="Use and keep lessons of earlier exams.")
@@ -153,7 +164,14 @@ def compare(  # noqa: PLR0913  (one parameter per option)
     judge: JudgeOption = JudgeName.rubric,
     report_dir: ReportDir = None,
     seed: Annotated[
-        int, typer.Option("--seed", metavar="N", help="Of the resampling behind intervals.")
+        int,
+        typer.Option(
+            "--seed",
+            metavar="N",
+            min=-(10**15),
+            max=10**15,
+            help="Of the resampling behind intervals.",
+        ),
     ] = 0,
     model: ModelOption = None,
     config: Config = None,
@@ -179,7 +197,9 @@ def simulate(
     repeat: Annotated[
         int, typer.Option("--repeat", metavar="N", min=1, max=99, help="Answers per question.")
     ] = 5,
-    seed: Annotated[int, typer.Option("--seed", metavar="N", help="Of all luck.")] = 0,
+    seed: Annotated[
+        int, typer.Option("--seed", metavar="N", min=-MOST, max=MOST, help="Of all luck.")
+    ] = 0,
 ) -> None:
     """Sit every arm with scripted roles that err at known rates: what does each arm add?
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import fcntl
 import hashlib
 import os
 import threading
@@ -90,6 +91,7 @@ class Journal:
         """
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
+            descriptor = _locked(path)
             events, whole = _read(path)
             wanted = config_hash(config)
             if events and events[0].get("config_hash") != wanted:
@@ -97,7 +99,6 @@ class Journal:
                     f"{path} is of an exam with other settings: {_changed(events[0], config)}.",
                     cure="Choose another --out folder, or give the settings of the first start.",
                 )
-            descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
             os.ftruncate(descriptor, whole)
         except OSError as error:
             raise StorageError(
@@ -257,6 +258,20 @@ class RecordedChecker:
             outcome=asdict(outcome),
         )
         return outcome
+
+
+def _locked(path: Path) -> int:
+    """The file, open for appending, and nobody else's until it is closed."""
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError as error:
+        os.close(descriptor)
+        raise UsageError(
+            f"Another process sits the exam of {path.parent}.",
+            cure="Wait for it, or choose another --out folder.",
+        ) from error
+    return descriptor
 
 
 def _read(path: Path) -> tuple[list[dict[str, Any]], int]:

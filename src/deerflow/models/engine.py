@@ -303,8 +303,13 @@ def _load(key: ModelKey) -> Any:
     params.api_keys = [secrets.token_urlsafe()]
     private = tempfile.mkdtemp(prefix="df-")
     params.hostnames = [f"{private}/s.sock"]
+    params.endpoint_metrics = True
     try:
-        return llama.Server(params)
+        server = llama.Server(params)
+        # Its own thread answers this, so it runs: one that is ended before it has begun its loop
+        # begins it all the same and never ends, and whoever frees the server waits for ever.
+        server.handle_metrics()
+        return server
     except RuntimeError as error:
         raise ModelError(
             f"The model file {key.path.name} could not be loaded: it is damaged, or not a model "

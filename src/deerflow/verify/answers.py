@@ -30,6 +30,8 @@ _OPENERS = (
     rf"\(\s*{_L}\s*\)",
     rf"\b{_L}\s+is\s+(?:the\s+)?(?:correct|right|best)\b",
     rf"{_L}\s*(?:是正确的?|正确|项正确)",
+    rf"\b(?:no|wait|correction|actually|rather)\b[\s,:.]*(?:(?:it\s+is|it's|the\s+answer\s+is)\s+)?"
+    rf"{_WRAP}{_L}(?=[\s.)*\]]*(?:$|\n|[,;]))",
 )
 _DECLARED = [re.compile(opener, re.IGNORECASE | re.MULTILINE) for opener in _OPENERS]
 _FIRST = re.compile(rf"^{_WRAP}{_L}\s*[.:)\]、]\s*\S", re.MULTILINE)
@@ -42,6 +44,13 @@ _DENIED_AFTER = re.compile(
     re.IGNORECASE,
 )
 _ARTICLES = {"a", "an", "the"}
+_SMALL = frozenset("a an as at be by he if in is it no of on or so to we".split())
+_WORD = re.compile(
+    r"[0-9]{1,3}(?:,[0-9]{3})+(?:\.[0-9]+)?|[0-9]+(?:\.[0-9]+)?|\.[0-9]+|[^\W\d_]+"
+    r"|[^\w\s.,;:!?'\"`，。；：！？、“”‘’]"
+)
+_JOINED = re.compile(r"[\s*)\]]*(?:and|or|或|和|与|及|/|、|&)[\s*(\[]*[A-Z](?![A-Za-z])")
+_JOINED_BEFORE = re.compile(r"(?<![A-Za-z])[A-Z][\s*)\]]*(?:and|or|或|和|与|及|/|、|&)[\s*(\[]*$")
 
 
 _TAKEN_BACK = re.compile(
@@ -50,12 +59,22 @@ _TAKEN_BACK = re.compile(
     re.IGNORECASE,
 )
 _NONE = re.compile(
-    r"\s*(?:(?:i\s+(?:do\s+not|don['’]t)|not)\s+know|unknown\b|n/a\b|(?:i\s+)?cannot\s+(?:be\s+)?"
-    r"(?:answer|determine|say)|no\s+answer|不知道|无法(?:确定|回答)|未知)|\s*$",
+    r"\s*(?:(?:i\s+(?:do\s+not|don['’]t)|not)\s+know|unknown\b|n/a\b|none[\s.!]*$|sorry\b"
+    r"|(?:it\s+|i\s+|this\s+)?(?:cannot|can['’]t)\s+(?:be\s+)?(?:answer|determine|say|help|tell)"
+    r"|i(?:\s+am|['’]m)\s+(?:not\s+able|unable|sorry)|no\s+answer|不知道|无法(?:确定|回答)|未知)"
+    r"|[\W_]*$",
     re.IGNORECASE,
 )
 """Texts that answer nothing: two of them are no agreement."""
-_BOUNDS = re.compile(r"[<>≤≥≦≧]|\b(?:at least|at most|more than|less than)\b|大于|小于|至少|至多")
+_BOUNDS = re.compile(
+    r"[<>≤≥≦≧±]|[0-9)]!|\b(?:at least|at most|more than|less than|north|south|east|west|up|down"
+    r"|left|right|forwards?|backwards?|bce?|ad|ce|dozen|hundred|thousand|million|billion)\b"
+    r"|大于|小于|至少|至多|公元前|[东南西北上下左右万亿]",
+    re.IGNORECASE,
+)
+_PAIR = re.compile(r"[(\[]\s*[-+]?[0-9.]+\s*,\s*[-+]?[0-9.]+\s*[)\]]")
+_PLAIN = frozenset(" .,;:!?()'\"*_`-+/^=<>%°·×÷…→\\{}$&#~，。；：！？（）、“”‘’—–−⋅")
+"""Signs of sentences, of mark-up, and those that arithmetic reads."""
 _FORM = re.compile(
     r"\bfactor|\bexpand|\bmultiply out|\bsimplify|因式分解|分解因式|展开|化简", re.IGNORECASE
 )
@@ -78,7 +97,10 @@ def declared_letter(text: str) -> str | None:
         return alone.upper()
     found = [match for opener in _DECLARED for match in opener.finditer(text) if _real(text, match)]
     if found:
-        return max(found, key=lambda match: match.start("letter"))["letter"].upper()
+        last = max(found, key=lambda match: match.start("letter"))
+        before, after = text[: last.start("letter")], text[last.end("letter") :]
+        several = _JOINED.match(after) or _JOINED_BEFORE.search(before[-40:])
+        return None if several else last["letter"].upper()
     first = _FIRST.match(text)
     return first["letter"].upper() if first and first["letter"].isupper() else None
 
@@ -109,17 +131,19 @@ def agree(problem: Problem, one: str, other: str) -> bool:
     """
     if answers_nothing(one) or answers_nothing(other):
         return False
+    if problem.kind == "letter" and (_stray(problem, one) or _stray(problem, other)):
+        return False
     if one == other:
         return True
     if problem.kind == "letter":
         first, second = _letter(problem, one), _letter(problem, other)
         if first is not None or second is not None:
             return first == second
+    if _reserved(one) != _reserved(other):
+        return False
     if _words(one) == _words(other):
         return bool(_words(one))
-    if _reserved(one) != _reserved(other) or (
-        _FORM.search(problem.text) and bool(_FACTORS.search(one)) != bool(_FACTORS.search(other))
-    ):
+    if _FORM.search(problem.text) and bool(_FACTORS.search(one)) != bool(_FACTORS.search(other)):
         return False
     first, second = _said(one), _said(other)
     if first is None or second is None or first.value != second.value:
@@ -128,9 +152,16 @@ def agree(problem: Problem, one: str, other: str) -> bool:
 
 
 def _reserved(text: str) -> tuple[bool, frozenset[str]]:
-    """Whether a text denies or takes something back, and the signs by which it bounds a value."""
-    bounds = frozenset(_BOUNDS.findall(text.replace("->", "→").replace("=>", "→")))
-    return bool(_TAKEN_BACK.search(text)), bounds
+    """Whether a text denies or takes something back, and what bounds, places or sizes its value.
+
+    That are signs that no arithmetic here knows, pairs with their brackets and order, directions,
+    eras and large units: an answer with another one of them is another answer.
+    """
+    open_text = plain(text).replace("->", "→").replace("=>", "→")
+    held = {found.casefold() for found in _BOUNDS.findall(open_text)}
+    held |= {"".join(found.split()) for found in _PAIR.findall(open_text)}
+    held |= {sign for sign in open_text if unicodedata.category(sign)[0] in "SP"} - _PLAIN
+    return bool(_TAKEN_BACK.search(text)), frozenset(held)
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,6 +170,13 @@ class _Said:
 
     value: object
     bare: bool
+
+
+def _stray(problem: Problem, text: str) -> bool:
+    """Whether a text declares a letter that is no option."""
+    known = {option.strip()[:1] for option in problem.options}
+    letter = declared_letter(text)
+    return bool(known) and letter is not None and letter not in known
 
 
 def _letter(problem: Problem, text: str) -> str | None:
@@ -154,12 +192,12 @@ def _letter(problem: Problem, text: str) -> str | None:
 
 
 def _words(text: str) -> tuple[str, ...]:
-    """Words and signs that carry meaning, in lower case and one form."""
+    """Words and signs that carry meaning, in one form; short words keep their case (Co and CO)."""
     if broken(text) or len(text) > MOST_TEXT:
         return (text,)
-    lower = plain(text).casefold().strip().rstrip(".!")
-    words = re.findall(r"[0-9]+(?:[.,][0-9]+)*|[^\W\d_]+|[-+*/^=<>%°]", lower)
-    return tuple(word.replace(",", "") for word in words if word not in _ARTICLES)
+    words = _WORD.findall(plain(text).strip().rstrip(".!"))
+    folded = [w.casefold() if len(w) > 2 or w.casefold() in _SMALL else w for w in words]
+    return tuple(word.replace(",", "") for word in folded if word not in _ARTICLES)
 
 
 def _said(text: str) -> _Said | None:
@@ -196,7 +234,7 @@ def _value(node: Node, *, bare: bool = True) -> object:
     With `bare`, "x = 12" is 12.
     """
     if node.kind == "list":
-        about = {child.children[0].value[:1] for child in node.children if child.kind == "equation"}
+        about = {child.children[0].value for child in node.children if child.kind == "equation"}
         return ("list", frozenset(_value(child, bare=len(about) < 2) for child in node.children))
     if node.kind == "equation":
         first, last = node.children[0], node.children[-1]
