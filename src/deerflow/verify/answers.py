@@ -129,9 +129,7 @@ def agree(problem: Problem, one: str, other: str) -> bool:
     back or bounds something do not agree, nor do a product and a sum where the form is asked for,
     and what answers nothing agrees with nothing.
     """
-    if answers_nothing(one) or answers_nothing(other):
-        return False
-    if problem.kind == "letter" and (_stray(problem, one) or _stray(problem, other)):
+    if any(answers_nothing(text) or _stray(problem, text) for text in (one, other)):
         return False
     if one == other:
         return True
@@ -176,7 +174,7 @@ def _stray(problem: Problem, text: str) -> bool:
     """Whether a text declares a letter that is no option."""
     known = {option.strip()[:1] for option in problem.options}
     letter = declared_letter(text)
-    return bool(known) and letter is not None and letter not in known
+    return problem.kind == "letter" and bool(known) and letter not in (None, *known)
 
 
 def _letter(problem: Problem, text: str) -> str | None:
