@@ -289,8 +289,7 @@ def _load(key: ModelKey) -> Any:
         ) from error
     params = llama.CommonParams()
     params.model.path = str(key.path)
-    params.n_ctx = key.n_ctx
-    params.n_parallel = 1
+    params.n_ctx, params.n_parallel = key.n_ctx, 1
     params.n_batch = params.n_ubatch = min(BATCH, key.n_ctx)
     params.cpuparams.n_threads = params.cpuparams_batch.n_threads = key.threads
     params.cache_ram_mib = PROMPT_CACHE_MIB
@@ -299,17 +298,13 @@ def _load(key: ModelKey) -> Any:
     params.warmup = False
     params.ui = False
     # The library always starts an HTTP listener: give it a socket that nobody can reach and a key.
-    params.n_threads_http = 1
+    params.n_threads_http, params.endpoint_metrics = 1, True
     params.api_keys = [secrets.token_urlsafe()]
     private = tempfile.mkdtemp(prefix="df-")
     params.hostnames = [f"{private}/s.sock"]
-    params.endpoint_metrics = True
     try:
         server = llama.Server(params)
-        # Its own thread answers this, so it runs: one that is ended before it has begun its loop
-        # begins it all the same and never ends, and whoever frees the server waits for ever.
-        server.handle_metrics()
-        return server
+        server.handle_metrics()  # its thread runs: freed before that, it would never end
     except RuntimeError as error:
         raise ModelError(
             f"The model file {key.path.name} could not be loaded: it is damaged, or not a model "
@@ -318,6 +313,7 @@ def _load(key: ModelKey) -> Any:
         ) from error
     finally:
         shutil.rmtree(private, ignore_errors=True)
+    return server
 
 
 class _LlamaSession:
